@@ -1,0 +1,18 @@
+# Writes OUTPUT, a C++ file that maps each of FILES (paths relative to ROOT) to its text.
+set(text "// Generated from the building blocks under src/; do not edit.\n#include \"codegen/embedded.h\"\n\nnamespace warpsmith {\n\nconst std::map<std::string, std::string_view>& embedded_sources() {\n  static const std::map<std::string, std::string_view> kSources = {\n")
+foreach(file IN LISTS FILES)
+  file(RELATIVE_PATH name ${ROOT} ${file})
+  file(READ ${file} content)
+  # A string literal may hold at most 65,536 bytes portably; cut into pieces that the compiler joins.
+  string(LENGTH "${content}" length)
+  string(APPEND text "      {\"${name}\",\n")
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${content}" ${at} 12000 piece)
+    string(APPEND text "R\"__WS__(${piece})__WS__\"\n")
+    math(EXPR at "${at} + 12000")
+  endwhile()
+  string(APPEND text "      },\n")
+endforeach()
+string(APPEND text "  };\n  return kSources;\n}\n\n}  // namespace warpsmith\n")
+file(WRITE ${OUTPUT} "${text}")

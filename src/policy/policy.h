@@ -1,0 +1,47 @@
+// Policy: an ask/tell state machine that proposes recipes. No GPU code, no clock, no threads: given a seed and the
+// verdicts it is told, its proposals are determined.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
+#include "recipe/recipe.h"
+
+namespace warpsmith {
+
+// What a policy learns of its proposal. time_us: cold offline time when accepted; nullopt: rejected, for whatever reason.
+struct Outcome {
+  std::optional<double> time_us;
+  std::string kind;  // Verdict::kind()
+};
+
+struct PolicyContext {
+  Problem problem;
+  Machine machine;
+  std::vector<const Family*> families;  // allowed; at least one
+  std::vector<Recipe> starting_points;  // tried first, in order
+  std::uint64_t seed = 1;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual std::string_view name() const = 0;
+  // A legal recipe not proposed before, or nothing when the policy knows none. May be called several times before the
+  // answers are told (candidates compile in parallel).
+  virtual std::optional<Recipe> ask() = 0;
+  virtual void tell(const Recipe& recipe, const Outcome& outcome) = 0;
+};
+
+// "random" or "evolution". Error (bad_input): unknown name, with the accepted ones.
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name, PolicyContext context);
+std::vector<std::string> policy_names();
+
+}  // namespace warpsmith

@@ -1,0 +1,81 @@
+// Machine facts as JSON, and the physical floors they imply.
+#include "problem/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace warpsmith {
+
+std::string_view to_string(Target target) {
+  switch (target) {
+    case Target::cpu:
+      return "cpu";
+    case Target::sm80:
+      return "sm80";
+    case Target::sm90:
+      return "sm90";
+  }
+  return "?";
+}
+
+Result<Target> parse_target(std::string_view text) {
+  for (const Target target : {Target::cpu, Target::sm80, Target::sm90}) {
+    if (text == to_string(target)) return target;
+  }
+  return bad_input(fmt::format("unknown target '{:.40}'; accepted: cpu, sm80, sm90, replay:FILE", text));
+}
+
+std::string Machine::id() const { return fmt::format("{}/{}/cc{}/{}", kind, name, compute_capability, units); }
+
+void to_json(nlohmann::json& json, const Machine& machine) {
+  json = {{"name", machine.name},
+          {"kind", machine.kind},
+          {"compute_capability", machine.compute_capability},
+          {"units", machine.units},
+          {"smem_bytes_per_block", machine.smem_bytes_per_block},
+          {"registers_per_unit", machine.registers_per_unit},
+          {"l1_bytes", machine.l1_bytes},
+          {"l2_bytes", machine.l2_bytes},
+          {"l3_bytes", machine.l3_bytes},
+          {"avx2", machine.avx2},
+          {"avx512", machine.avx512},
+          {"avx512_fp16", machine.avx512_fp16},
+          {"peak_gflops", machine.peak_gflops},
+          {"peak_gb_per_s", machine.peak_gb_per_s},
+          {"launch_floor_us", machine.launch_floor_us},
+          {"versions", machine.versions}};
+}
+
+void from_json(const nlohmann::json& json, Machine& machine) {
+  const auto read = [&json](const char* key, auto& field) {
+    if (const auto found = json.find(key); found != json.end()) found->get_to(field);
+  };
+  json.at("name").get_to(machine.name);
+  json.at("kind").get_to(machine.kind);
+  read("compute_capability", machine.compute_capability);
+  read("units", machine.units);
+  read("smem_bytes_per_block", machine.smem_bytes_per_block);
+  read("registers_per_unit", machine.registers_per_unit);
+  read("l1_bytes", machine.l1_bytes);
+  read("l2_bytes", machine.l2_bytes);
+  read("l3_bytes", machine.l3_bytes);
+  read("avx2", machine.avx2);
+  read("avx512", machine.avx512);
+  read("avx512_fp16", machine.avx512_fp16);
+  read("peak_gflops", machine.peak_gflops);
+  read("peak_gb_per_s", machine.peak_gb_per_s);
+  read("launch_floor_us", machine.launch_floor_us);
+  read("versions", machine.versions);
+}
+
+double physical_floor_us(const Problem& problem, const Machine& machine, bool operands_cold) {
+  double floor_us = machine.launch_floor_us;
+  if (machine.peak_gflops > 0) floor_us = std::max(floor_us, problem.flops() / (machine.peak_gflops * 1e3));
+  if (operands_cold && machine.peak_gb_per_s > 0) {
+    floor_us = std::max(floor_us, problem.bytes() / (machine.peak_gb_per_s * 1e3));
+  }
+  return floor_us;
+}
+
+}  // namespace warpsmith
