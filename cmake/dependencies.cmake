@@ -6,7 +6,7 @@ find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
-# Linked statically, so that a staged binary runs on a host that lacks the packages.
+# The static archives are preferred, so that a staged binary runs on a host that lacks the packages.
 find_library(WARPSMITH_SQLITE_STATIC NAMES libsqlite3.a)
 find_library(WARPSMITH_CRYPTO_STATIC NAMES libcrypto.a)
 add_library(warpsmith_sqlite INTERFACE)
@@ -28,8 +28,11 @@ set(WARPSMITH_HAVE_CUDA OFF)
 if(NOT WARPSMITH_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit 12.4 QUIET)
   include(CheckLanguage)
-  if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
-    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)  # forgets an earlier "not found": a toolkit may have come since
+    if(NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+      set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})  # found off the PATH as well
+    endif()
   endif()
   if(CUDAToolkit_FOUND)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -1,13 +1,30 @@
 # Helpers that give every folder of src/ its CMake target and every test its label.
 
-add_library(warpsmith_options INTERFACE)
-target_compile_options(warpsmith_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast)
-if(WARPSMITH_WERROR)
-  target_compile_options(warpsmith_options INTERFACE -Werror)
+option(WARPSMITH_STATIC_RUNTIME "Binaries that travel: libstdc++ and libgcc static, CUDA libraries found on the other host" OFF)
+
+# A compiler cache is used where there is one; nothing needs it.
+find_program(WARPSMITH_CCACHE ccache)
+mark_as_advanced(WARPSMITH_CCACHE)
+if(WARPSMITH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${WARPSMITH_CCACHE})
 endif()
+
+# Options of our own code. Each is given to the host compiler alone: nvcc knows other spellings.
+add_library(warpsmith_options INTERFACE)
+set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast)
+if(WARPSMITH_WERROR)
+  list(APPEND warnings -Werror)
+endif()
+target_compile_options(warpsmith_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 if(WARPSMITH_SANITIZE)
-  target_compile_options(warpsmith_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_compile_options(warpsmith_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitize}>")
   target_link_options(warpsmith_options INTERFACE -fsanitize=address,undefined)
+endif()
+if(WARPSMITH_STATIC_RUNTIME)
+  target_link_options(warpsmith_options INTERFACE -static-libstdc++ -static-libgcc)
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN:/usr/local/cuda/lib64")
 endif()
 
 # warpsmith_library(base SOURCES a.cpp b.cpp DEPENDS other ... PRIVATE_DEPENDS third::party ...)
@@ -25,14 +42,22 @@ function(warpsmith_library name)
   target_link_libraries(warpsmith_${name} PUBLIC ${ARG_DEPENDS} PRIVATE warpsmith_options ${ARG_PRIVATE_DEPENDS})
 endfunction()
 
-# warpsmith_test(name LABELS cpu SOURCES a_test.cpp DEPENDS warpsmith::base): one GoogleTest binary, run as one CTest.
+# warpsmith_test(name LABELS cpu SOURCES a_test.cpp DEPENDS warpsmith::base [TIMEOUT seconds] [SERIAL])
+# One GoogleTest binary, run as one CTest. SERIAL: not beside other tests, for tests that measure time. A binary with a
+# skipped case is reported as skipped, never as passed; a failure beside the skip still fails it.
 function(warpsmith_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} warpsmith_options GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    FAIL_REGULAR_EXPRESSION "\\[  FAILED  \\];ERROR: AddressSanitizer;ERROR: LeakSanitizer;[.](cpp|h):[0-9]+:[0-9]+: runtime error:"
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+  if(ARG_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
 endfunction()

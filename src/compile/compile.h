@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,8 +17,8 @@ namespace warpsmith {
 
 // What the compiler said about the kernel's resources. -1: not reported.
 struct ResourceReport {
-  int registers = -1;           // per thread
-  int stack_bytes = -1;         // local memory frame per thread
+  int registers = -1;    // per thread
+  int stack_bytes = -1;  // local memory frame per thread
   int spill_store_bytes = -1;
   int spill_load_bytes = -1;
   int static_smem_bytes = -1;
@@ -35,17 +36,19 @@ struct Artifact {
   std::string key;               // SHA-256 over compiler identity, flags, architecture and source
   ResourceReport resources;
   std::string log;
-  double seconds = 0;            // of the compile that made the entry
+  double seconds = 0;  // of the compile that made the entry
   bool from_cache = false;
 };
 
 struct CompilerOptions {
-  std::filesystem::path cache;       // a directory; made when missing
-  double timeout_seconds = 120;      // of one compile; the compiler is killed at the limit
+  std::filesystem::path cache;   // a directory; made when missing
+  double timeout_seconds = 120;  // of one compile; the compiler is killed at the limit
   std::uint64_t memory_bytes = 8ULL << 30;
-  std::filesystem::path nvrtc_helper;  // warpsmith-nvrtc; empty: beside the executable
-  std::string host_compiler;           // empty: $WARPSMITH_CXX, $CXX, else c++ or g++ or clang++ on PATH
+  std::filesystem::path nvrtc_helper{};  // warpsmith-nvrtc; empty: beside the executable
+  std::string host_compiler{};         // empty: $WARPSMITH_CXX, $CXX, else c++ or g++ or clang++ on PATH
 };
+
+class CompilerIdentities;
 
 // Thread-safe: compiles of different candidates run in parallel; two of the same key may both compile, and one entry
 // wins (entries are whole directories renamed into place; a corrupt entry is a miss and is replaced).
@@ -62,6 +65,7 @@ class Compiler {
 
  private:
   CompilerOptions options_;
+  std::shared_ptr<CompilerIdentities> identities_;
 };
 
 }  // namespace warpsmith

@@ -11,37 +11,21 @@
 #include "base/result.h"
 #include "codegen/launch.h"
 #include "compile/compile.h"
+#include "evaluate/inputs.h"
+#include "evaluate/judge.h"
 #include "evaluate/verdict.h"
 #include "problem/machine.h"
 #include "problem/problem.h"
 
 namespace warpsmith {
 
-// Distributions of the gates' inputs (docs/evaluation.md says what each one catches).
-enum class InputKind {
-  normal,       // N(0,1); also what is timed
-  uniform,      // [-1, 1]
-  positive,     // [0, 1]
-  wide_range,   // +-2^e, e uniform over most of the format's exponents
-  large,        // magnitudes at which some results overflow the element type
-  subnormal,    // subnormal operands and results
-  special,      // normal with NaN and +-Inf at random places
-  zero_one,     // {0,1}, thinned so that every expected value is below 2048: exact gate
-  accumulator,  // large partial sums that cancel to a small exact result: accumulator probe
-};
 std::string_view to_string(InputKind);
-
-// How the output of a run is judged against the FP64 reference.
-enum class Criterion {
-  bound,  // |c - c64| <= rounding of the element type + gamma(K) * sum |a||b|, NaN and Inf as IEEE says
-  exact,  // bit for bit (the reference is exactly representable)
-};
 
 struct CheckReport {
   bool passed = false;
-  std::string detail;       // first bad element: (row, column), got, expected, allowed
-  double worst_error = 0;   // error over allowed error, largest
-  std::int64_t bad = 0;     // number of bad elements
+  std::string detail;      // first bad element: (row, column), got, expected, allowed
+  double worst_error = 0;  // error over allowed error, largest
+  std::int64_t bad = 0;    // number of bad elements
 };
 
 class Backend {
@@ -63,9 +47,9 @@ class Backend {
   virtual Status fill(InputKind kind, std::uint64_t seed) = 0;
   // Poisons C and the workspace with `pattern`, runs the candidate once, and waits for it. Error: the device's words.
   virtual Status run_once(std::uint16_t poison) = 0;
-  virtual CheckReport check(Criterion criterion) = 0;   // C against the reference
-  virtual CheckReport check_untouched() = 0;            // red zones of A, B, C, workspace; A and B unchanged
-  virtual std::uint64_t output_hash() = 0;              // of C's bits
+  virtual CheckReport check(Criterion criterion) = 0;  // C against the reference
+  virtual CheckReport check_untouched() = 0;           // red zones of A, B, C, workspace; A and B unchanged
+  virtual std::uint64_t output_hash() = 0;             // of C's bits
   // Every element of C differs from the poison, given outputs under two different poisons by the caller.
   virtual std::int64_t count_equal_to(std::uint16_t pattern) = 0;
 

@@ -18,24 +18,24 @@
 namespace warpsmith {
 
 struct EvaluateLimits {
-  double gate_seconds = 60;    // wall time of all gates of one candidate (references are made beforehand, apart)
+  double gate_seconds = 60;  // wall time of all gates of one candidate (references are made beforehand, apart)
   double timing_seconds = 60;
   double prepare_seconds = 300;  // inputs and references of a problem, once per worker and problem
   double too_slow_factor = 3;    // stop early when slower than this multiple of the best so far
 };
 
 struct TimingEffort {
-  double seconds = 0.3;   // wall time to spend on timing one candidate, cold and warm together
-  int min_samples = 9;    // batches per mode
+  double seconds = 0.3;  // wall time to spend on timing one candidate, cold and warm together
+  int min_samples = 9;   // batches per mode
 };
 
 struct EvaluatorOptions {
   Target target = Target::cpu;
-  int threads = 1;                      // CPU target: threads a kernel may use
-  int device = 0;                       // CUDA target: device ordinal
+  int threads = 1;  // CPU target: threads a kernel may use
+  int device = 0;   // CUDA target: device ordinal
   EvaluateLimits limits;
-  std::filesystem::path worker;         // executable; empty: warpsmith-worker-cpu or -cuda beside this one
-  std::uint64_t seed = 1;               // of the inputs
+  std::filesystem::path worker;  // executable; empty: warpsmith-worker-cpu or -cuda beside this one
+  std::uint64_t seed = 1;        // of the inputs
 };
 
 // A comparison of finalists and baselines in one process, batches interleaved in random order.

@@ -18,44 +18,64 @@ struct TimingStats {
   double median_us = 0;
   double min_us = 0;
   double p5_us = 0, p95_us = 0;
-  int samples = 0;             // timed batches
+  int samples = 0;  // timed batches
   int launches_per_sample = 0;
 };
 
 // Offline timing of one subject: cold operands (the quoted figure) and warm ones. Statistics are taken over batches
 // that alternate in random order with the other subjects'.
 struct Measurement {
-  std::string subject;             // "candidate", "cublaslt-auto-tn", "openblas-sgemm-1t" ...
+  std::string subject;  // "candidate", "cublaslt-auto-tn", "openblas-sgemm-1t" ...
   TimingStats cold, warm;
   std::optional<TimingStats> cold_pdl, warm_pdl;  // with programmatic dependent launch, CUDA only
-  std::string detail;              // the baseline's own setting: algorithm, core type, threads
-  double clock_mhz = 0;            // sampled while timing; 0: unknown
+  std::string detail;                             // the baseline's own setting: algorithm, core type, threads
+  double clock_mhz = 0;                           // sampled while timing; 0: unknown
 };
 
 struct GateResult {
-  std::string gate;      // "resource", "bound/normal", "exact", "accumulator", "coverage", "repeatability", ...
+  std::string gate;  // "resource", "bound/normal", "exact", "accumulator", "coverage", "repeatability", ...
   bool passed = false;
-  std::string detail;    // on failure: first bad element, its value and what was allowed
+  std::string detail;      // on failure: first bad element, its value and what was allowed
   double worst_error = 0;  // largest |c - c64| over the bound's half-width; 0 where it has no meaning
 };
 
 namespace verdict {
-struct Illegal { std::string rule, reason; };
-struct CompileError { std::string message; };
-struct Wrong { GateResult gate; };
-struct Crashed { std::string stage, reason; };    // signal, or a sticky CUDA error
-struct TimedOut { std::string stage; double limit_seconds = 0; };
-struct TooSlow { double time_us = 0, limit_us = 0; };  // stopped early
-struct Suspicious { std::string reason; double time_us = 0; };
-struct Accepted { Measurement measurement; };
-struct Failed { std::string reason; };  // the environment failed, not the candidate: may be tried again
+struct Illegal {
+  std::string rule, reason;
+};
+struct CompileError {
+  std::string message;
+};
+struct Wrong {
+  GateResult gate;
+};
+struct Crashed {
+  std::string stage, reason;
+};  // signal, or a sticky CUDA error
+struct TimedOut {
+  std::string stage;
+  double limit_seconds = 0;
+};
+struct TooSlow {
+  double time_us = 0, limit_us = 0;
+};  // stopped early
+struct Suspicious {
+  std::string reason;
+  double time_us = 0;
+};
+struct Accepted {
+  Measurement measurement;
+};
+struct Failed {
+  std::string reason;
+};  // the environment failed, not the candidate: may be tried again
 }  // namespace verdict
 
 struct Verdict {
   std::variant<verdict::Illegal, verdict::CompileError, verdict::Wrong, verdict::Crashed, verdict::TimedOut,
                verdict::TooSlow, verdict::Suspicious, verdict::Accepted, verdict::Failed>
       outcome = verdict::Failed{};
-  std::vector<GateResult> gates;       // those that ran, in order
+  std::vector<GateResult> gates;  // those that ran, in order
   std::optional<ResourceReport> resources;
   double compile_seconds = 0, gate_seconds = 0, timing_seconds = 0;
 

@@ -16,7 +16,8 @@
 
 namespace warpsmith {
 
-// What a policy learns of its proposal. time_us: cold offline time when accepted; nullopt: rejected, for whatever reason.
+// What a policy learns of its proposal. time_us: cold offline time when accepted; nullopt: rejected, for whatever
+// reason.
 struct Outcome {
   std::optional<double> time_us;
   std::string kind;  // Verdict::kind()

@@ -1,0 +1,8 @@
+// Landlock: takes this process's right to open files, where the kernel knows how.
+#pragma once
+
+#include <string>
+
+// Afterwards only files under `readable` can be opened, for reading; nothing can be created, removed or executed. Open
+// descriptors keep working. Returns false where the kernel has no Landlock.
+bool restrict_files(const std::string& readable);

@@ -1,0 +1,86 @@
+// `warpsmith dataset replay`: the archive's measurements as a table that searches can be replayed on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "archive/archive.h"
+#include "base/paths.h"
+#include "cli.h"
+#include "evaluate/replay/replay.h"
+
+namespace warpsmith::cli {
+
+namespace {
+
+struct ReplayArguments {
+  std::string archive;
+  std::string out;
+  std::string machine;
+  std::string target;
+  int threads = 0;
+};
+
+// The archive's machine, target and thread count when it holds one choice only, or the one that the options single out.
+Result<ReplaySelection> select(Archive& archive, const ReplayArguments& arguments) {
+  const auto scopes = archive.scopes();
+  if (!scopes) return scopes.error();
+  std::vector<ReplaySelection> found;
+  std::string listing;
+  for (const Archive::Scope& scope : *scopes) {
+    const ReplaySelection selection{scope.machine.id(), scope.target, scope.threads};
+    const bool wanted = (arguments.machine.empty() || arguments.machine == selection.machine) &&
+                        (arguments.target.empty() || arguments.target == to_string(selection.target)) &&
+                        (arguments.threads == 0 || arguments.threads == selection.threads);
+    const bool known = std::any_of(found.begin(), found.end(), [&](const ReplaySelection& other) {
+      return other.machine == selection.machine && other.target == selection.target &&
+             other.threads == selection.threads;
+    });
+    if (!wanted || known) continue;
+    found.push_back(selection);
+    listing += fmt::format("{}--machine '{}' --target {} --threads {}", listing.empty() ? "" : "; ", selection.machine,
+                           to_string(selection.target), selection.threads);
+  }
+  if (found.empty()) return bad_input("the archive holds nothing that fits --machine, --target and --threads");
+  if (found.size() > 1) return bad_input("the archive holds several machines or targets; choose one of: " + listing);
+  return found.front();
+}
+
+Result<int> export_replay(const ReplayArguments& arguments) {
+  const std::filesystem::path path =
+      arguments.archive.empty() ? data_dir() / "archive.sqlite" : std::filesystem::path(arguments.archive);
+  if (!std::filesystem::exists(path)) return bad_input(fmt::format("there is no archive {}", path.string()));
+  auto archive = Archive::open(path);
+  if (!archive) return archive.error();
+  const auto selection = select(**archive, arguments);
+  if (!selection) return selection.error();
+  const auto table = export_replay_table(**archive, *selection, {{"exported_by", "warpsmith " WARPSMITH_VERSION}});
+  if (!table) return table.error();
+  if (const Status status = table->save(arguments.out); !status) return status.error();
+  fmt::print("{}: {} measurements of {} problems\n", arguments.out, table->size(), table->problems().size());
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_dataset_command(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("dataset", "Export what the archive holds");
+  command->require_subcommand(1);
+  auto arguments = std::make_shared<ReplayArguments>();
+  CLI::App* replay = command->add_subcommand("replay", "Measurements as a table for --target replay:FILE");
+  replay->add_option("--out", arguments->out, "File to write (JSON lines)")->required();
+  replay->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");
+  replay->add_option("--machine", arguments->machine, "Machine, where the archive knows several");
+  replay->add_option("--target", arguments->target, "Target, where the archive knows several");
+  replay->add_option("--threads", arguments->threads, "Thread count, where the archive knows several");
+  replay->callback([arguments, &run] {
+    run = [arguments] {
+      const auto code = export_replay(*arguments);
+      return code ? *code : report(code.error());
+    };
+  });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,26 @@
+// From the device options to a running evaluator.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "evaluate/evaluator.h"
+
+namespace warpsmith::cli {
+
+struct OpenDevice {
+  Target target = Target::cpu;
+  int threads = 1;  // 1 on CUDA targets
+  std::unique_ptr<Evaluator> evaluator;
+  std::string note;  // why `auto` chose this device, one line
+};
+
+// CPUs that this process may run on.
+int available_threads();
+
+// Resolves `auto`, checks the rest and starts the worker. Error: bad_input or environment.
+Result<OpenDevice> open_device(const DeviceOptions& options, std::uint64_t seed);
+
+}  // namespace warpsmith::cli

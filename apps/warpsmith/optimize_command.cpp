@@ -1,0 +1,218 @@
+// `warpsmith optimize`: search, conclude, report.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "archive/archive.h"
+#include "base/paths.h"
+#include "cli.h"
+#include "devices.h"
+#include "optimize_report.h"
+#include "progress.h"
+#include "search/conclude.h"
+#include "search/optimize.h"
+#include "table.h"
+
+namespace warpsmith::cli {
+
+namespace {
+
+struct OptimizeArguments {
+  ProblemOptions problem;
+  DeviceOptions device;
+  std::string budget = "60s";
+  std::string policy = "evolution";
+  std::uint64_t seed = 1;
+  std::int64_t max_candidates = 0;
+  int jobs = 0;
+  std::string archive;
+  std::string kernels;
+  bool json = false;
+  bool quiet = false;
+};
+
+std::string progress_text(const OptimizeProgress& progress) {
+  const double left = std::max(0.0, progress.budget_seconds - progress.elapsed_seconds);
+  const double rate = progress.elapsed_seconds > 0 ? static_cast<double>(progress.tried) / progress.elapsed_seconds : 0;
+  std::string text = fmt::format("{:.0f} s left  {} tried  {:.1f}/s", left, progress.tried, rate);
+  if (progress.best_us) text += fmt::format("  best {} us  {}", significant(*progress.best_us), progress.best_recipe);
+  return text;
+}
+
+std::string resume_command(const OptimizeArguments& arguments, const Archive::Scope& scope) {
+  const Problem& problem = scope.problem;
+  std::string text = fmt::format("warpsmith optimize {} {} {} --layout {} --budget 300s", problem.m, problem.n,
+                                 problem.k, to_string(problem.layout));
+  if (problem.element != ElementType::f16) text += fmt::format(" --type {}", to_string(problem.element));
+  if (arguments.device.target != "auto") text += " --target " + arguments.device.target;
+  if (scope.target == Target::cpu && arguments.device.threads != "all")
+    text += " --threads " + arguments.device.threads;
+  return text;
+}
+
+class OptimizeCommand {
+ public:
+  explicit OptimizeCommand(const OptimizeArguments& arguments) : arguments_(arguments) {}
+
+  Result<int> run();
+
+ private:
+  Result<OptimizeOutcome> search_live(const Problem& problem, OpenDevice& device, double budget_seconds);
+  Result<OptimizeOutcome> search_replay(const Problem& problem, const ReplayTable& table, double budget_seconds);
+  Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds);
+  void show(const OptimizeOutcome& outcome);
+
+  const OptimizeArguments& arguments_;
+  std::filesystem::path archive_path_, kernels_path_;
+  std::unique_ptr<Archive> archive_;
+  nlohmann::json report_ = nlohmann::json::array();
+};
+
+Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Trials& trials, double budget_seconds) {
+  OptimizeOptions options;
+  options.scope = scope;
+  options.policy = arguments_.policy;
+  options.seed = arguments_.seed;
+  options.budget_seconds = budget_seconds;
+  options.max_candidates = arguments_.max_candidates;
+  ProgressLine line(arguments_.quiet);
+  auto result = optimize(
+      options, trials, *archive_,
+      [&line](const OptimizeProgress& progress) {
+        line.update(progress.elapsed_seconds / progress.budget_seconds, progress_text(progress));
+      },
+      interrupted());
+  if (!result) return result.error();
+  OptimizeOutcome outcome;
+  outcome.scope = scope;
+  outcome.search = std::move(*result);
+  outcome.archive_path = archive_path_.string();
+  outcome.command = resume_command(arguments_, scope);
+  return outcome;
+}
+
+Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, OpenDevice& device,
+                                                     double budget_seconds) {
+  const Archive::Scope scope{problem, device.evaluator->machine(), device.target, device.threads};
+  const Compiler compiler({.cache = cache_dir()});
+  LiveTrialsOptions options;
+  options.problem = problem;
+  options.compile_jobs = arguments_.jobs > 0 ? arguments_.jobs : available_threads();
+  options.quiet_while_measuring = device.target == Target::cpu;
+  const auto trials = make_live_trials(options, compiler, *device.evaluator);
+  auto outcome = search(scope, *trials, budget_seconds);
+  if (!outcome || interrupted() || !outcome->search.best) return outcome;
+
+  ProgressLine line(arguments_.quiet);
+  ConcludeOptions finish;
+  finish.scope = scope;
+  finish.kernels = kernels_path_;
+  auto conclusion = conclude(finish, compiler, *device.evaluator, *archive_,
+                             [&line](const std::string& step) { line.update(-1, step); });
+  if (!conclusion) return conclusion.error();
+  outcome->conclusion = std::move(*conclusion);
+  return outcome;
+}
+
+Result<OptimizeOutcome> OptimizeCommand::search_replay(const Problem& problem, const ReplayTable& table,
+                                                       double budget_seconds) {
+  const Archive::Scope scope{problem, table.machine(), table.target(), table.threads()};
+  const auto trials = make_replay_trials(problem, table);
+  return search(scope, *trials, budget_seconds);
+}
+
+void OptimizeCommand::show(const OptimizeOutcome& outcome) {
+  if (arguments_.json) {
+    report_.push_back(outcome_to_json(outcome));
+  } else {
+    fmt::print("{}", format_outcome(outcome));
+    std::fflush(stdout);
+  }
+}
+
+Result<int> OptimizeCommand::run() {
+  const auto problems = arguments_.problem.problems();
+  if (!problems) return problems.error();
+  const auto budget = parse_duration(arguments_.budget);
+  if (!budget) return budget.error();
+  const auto names = policy_names();
+  if (std::find(names.begin(), names.end(), arguments_.policy) == names.end()) {
+    return bad_input(fmt::format("unknown policy '{:.40}'; accepted: {}", arguments_.policy, fmt::join(names, ", ")));
+  }
+  const bool replay = arguments_.device.target.rfind("replay:", 0) == 0;
+  // A replayed search has an archive of its own run only, unless asked otherwise: its verdicts are recorded ones.
+  archive_path_ = !arguments_.archive.empty() ? std::filesystem::path(arguments_.archive)
+                                              : data_dir() / (replay ? "replay.sqlite" : "archive.sqlite");
+  kernels_path_ = !arguments_.kernels.empty() ? std::filesystem::path(arguments_.kernels) : data_dir() / "kernels";
+  auto archive = Archive::open(archive_path_);
+  if (!archive) return archive.error();
+  archive_ = std::move(*archive);
+
+  std::optional<ReplayTable> table;
+  std::optional<OpenDevice> device;
+  if (replay) {
+    auto loaded = ReplayTable::load(arguments_.device.target.substr(7));
+    if (!loaded) return loaded.error();
+    table = std::move(*loaded);
+  } else {
+    auto opened = open_device(arguments_.device, arguments_.seed);
+    if (!opened) return opened.error();
+    device = std::move(*opened);
+    if (!device->note.empty() && !arguments_.quiet) {
+      fmt::print(stderr, "optimising on this CPU ({})\n", device->note);
+    }
+  }
+  int exit_code = kExitOk;
+  for (const Problem& problem : *problems) {
+    const double share = *budget / static_cast<double>(problems->size());
+    auto outcome = replay ? search_replay(problem, *table, share) : search_live(problem, *device, share);
+    if (!outcome) return outcome.error();
+    show(*outcome);
+    if (!outcome->search.best) exit_code = kExitFailed;
+    if (interrupted()) {
+      exit_code = kExitInterrupted;
+      break;
+    }
+  }
+  if (arguments_.json) fmt::print("{}\n", report_.dump(2));
+  return exit_code;
+}
+
+}  // namespace
+
+void add_optimize_command(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<OptimizeArguments>();
+  CLI::App* command = app.add_subcommand("optimize", "Search for the fastest right kernel of a problem");
+  command->footer(
+      "Searches until the budget is spent, then measures the finalists again, compares the best with every baseline "
+      "in\n"
+      "one process and writes its source. Everything measured is kept in the archive: the same command searches on.\n"
+      "Ctrl-C ends the search at once and keeps what was measured.");
+  arguments->problem.add_to(*command);
+  arguments->device.add_to(*command);
+  command->add_option("--budget", arguments->budget, "Time to search: 60s, 5m, 1h")->capture_default_str();
+  command->add_option("--candidates", arguments->max_candidates, "Stop after this many candidates; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--policy", arguments->policy,
+                   "Who proposes candidates: " + fmt::format("{}", fmt::join(policy_names(), ", ")))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Seed of the policy and of the inputs")->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "Compiles in parallel; 0: one a CPU")->check(CLI::Range(0, 1024));
+  command->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");
+  command->add_option("--kernels", arguments->kernels,
+                      "Directory for the winner's source; default: kernels/ in the data directory");
+  command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->add_flag("--quiet", arguments->quiet, "No progress line");
+  command->callback([arguments, &run] {
+    run = [arguments] {
+      const auto code = OptimizeCommand(*arguments).run();
+      return code ? *code : report(code.error());
+    };
+  });
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,155 @@
+// The closing report of a search.
+#include "optimize_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "table.h"
+
+namespace warpsmith::cli {
+
+namespace {
+
+double gflops(const Problem& problem, double time_us) { return problem.flops() / (time_us * 1e3); }
+
+std::string share_text(double share) { return share > 0 ? fmt::format("{:.1f} %", 100 * share) : "n/a"; }
+
+std::string peak_share(const Archive::Scope& scope, double time_us) {
+  return share_text(scope.machine.peak_gflops > 0 ? gflops(scope.problem, time_us) / scope.machine.peak_gflops : 0);
+}
+
+std::vector<std::string> subject_row(const Archive::Scope& scope, const Measurement& subject,
+                                     const Measurement& candidate) {
+  const bool own = &subject == &candidate;
+  const auto speedup = [&](const TimingStats& theirs, const TimingStats& ours) {
+    return own ? std::string() : fmt::format("{:.3f}", theirs.median_us / ours.median_us);
+  };
+  return {own ? "warpsmith" : subject.subject,       significant(subject.cold.median_us),
+          significant(subject.warm.median_us),       significant(gflops(scope.problem, subject.cold.median_us)),
+          peak_share(scope, subject.cold.median_us), speedup(subject.cold, candidate.cold),
+          speedup(subject.warm, candidate.warm)};
+}
+
+std::string gate_summary(const std::vector<GateResult>& gates) {
+  const auto passed = std::count_if(gates.begin(), gates.end(), [](const GateResult& gate) { return gate.passed; });
+  return fmt::format("{} of {} passed", passed, gates.size());
+}
+
+std::string format_conclusion(const OptimizeOutcome& outcome, const Conclusion& conclusion) {
+  const Archive::Scope& scope = outcome.scope;
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "cold us", "warm us", "GFLOP/s", "of peak", "speed-up", "(warm)"}};
+  for (const Measurement& subject : conclusion.comparison.subjects) {
+    rows.push_back(subject_row(scope, subject, conclusion.candidate()));
+  }
+  std::string text = format_table(rows) + "\n";
+  const double ours = conclusion.candidate().cold.median_us;
+  const std::string layout(to_string(scope.problem.layout));
+  if (const Measurement* same = conclusion.fastest_baseline(layout)) {
+    text += fmt::format("speed-up    {:.3f} over the fastest {} baseline ({})", same->cold.median_us / ours, layout,
+                        same->subject);
+    const Measurement* any = conclusion.fastest_baseline();
+    text += fmt::format(", {:.3f} over the fastest of any layout\n", any->cold.median_us / ours);
+  }
+  if (const auto& pdl = conclusion.candidate().cold_pdl) {
+    text += fmt::format("with PDL    {} us cold\n", significant(pdl->median_us));
+  }
+  text += fmt::format("gates       {}\n", gate_summary(conclusion.comparison.gates));
+  for (const GateResult& gate : conclusion.comparison.gates) {
+    if (!gate.passed) text += fmt::format("            FAILED {}: {}\n", gate.gate, gate.detail);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string format_rejections(const OptimizeResult& result) {
+  std::string text;
+  for (const auto& [kind, count] : result.by_kind) {
+    if (kind == "accepted") continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+    if (kind == "wrong" && !result.wrong_by_gate.empty()) {
+      std::string gates;
+      for (const auto& [gate, failed] : result.wrong_by_gate)
+        gates += fmt::format("{}{} {}", gates.empty() ? "" : ", ", gate, failed);
+      text += " (" + gates + ")";
+    }
+  }
+  return text;
+}
+
+std::string format_outcome(const OptimizeOutcome& outcome) {
+  const Archive::Scope& scope = outcome.scope;
+  std::string text = fmt::format(
+      "\nproblem     {}  ({} {})\n", to_string(scope.problem), scope.machine.name,
+      scope.target == Target::cpu ? fmt::format("x {} threads", scope.threads) : std::string(to_string(scope.target)));
+  if (outcome.conclusion) {
+    text += fmt::format("recipe      {}\n\n", to_string(outcome.conclusion->recipe));
+    text += format_conclusion(outcome, *outcome.conclusion);
+  } else if (outcome.search.best) {
+    text += fmt::format("recipe      {}\ntime        {} us cold, as measured while searching\n",
+                        outcome.search.best->recipe, significant(outcome.search.best->cold_us));
+  } else {
+    text += "recipe      none was accepted\n";
+  }
+  const std::string rejections = format_rejections(outcome.search);
+  text += fmt::format("candidates  {} tried now, {} known before", outcome.search.tried, outcome.search.resumed);
+  text += rejections.empty() ? "; none rejected\n" : "; rejected: " + rejections + "\n";
+  if (outcome.conclusion) text += fmt::format("source      {}\n", outcome.conclusion->source.string());
+  text += fmt::format("archive     {}\n", outcome.archive_path);
+  if (outcome.search.exhausted) {
+    text += "next        every recipe that the policy knows was tried; another --seed or --policy may find more\n";
+  } else {
+    text += fmt::format("next        {}   (searches on from here)\n", outcome.command);
+  }
+  return text;
+}
+
+nlohmann::json outcome_to_json(const OptimizeOutcome& outcome) {
+  const Archive::Scope& scope = outcome.scope;
+  const OptimizeResult& search = outcome.search;
+  nlohmann::json json = {{"problem", to_string(scope.problem)},
+                         {"m", scope.problem.m},
+                         {"n", scope.problem.n},
+                         {"k", scope.problem.k},
+                         {"layout", to_string(scope.problem.layout)},
+                         {"target", to_string(scope.target)},
+                         {"threads", scope.threads},
+                         {"machine", scope.machine},
+                         {"tried", search.tried},
+                         {"resumed", search.resumed},
+                         {"verdicts", search.by_kind},
+                         {"wrong_by_gate", search.wrong_by_gate},
+                         {"search_seconds", search.elapsed_seconds},
+                         {"bookkeeping_ms", search.bookkeeping_ms},
+                         {"exhausted", search.exhausted},
+                         {"interrupted", search.interrupted},
+                         {"archive", outcome.archive_path}};
+  if (search.best) json["best_while_searching"] = {{"recipe", search.best->recipe}, {"cold_us", search.best->cold_us}};
+  if (!outcome.conclusion) return json;
+  const Conclusion& conclusion = *outcome.conclusion;
+  json["recipe"] = to_string(conclusion.recipe);
+  json["conclusion"] = to_json(conclusion);
+  const Measurement& own = conclusion.candidate();
+  json["time_us"] = own.cold.median_us;
+  json["time_warm_us"] = own.warm.median_us;
+  json["gflops"] = gflops(scope.problem, own.cold.median_us);
+  if (scope.machine.peak_gflops > 0) {
+    json["peak_share"] = gflops(scope.problem, own.cold.median_us) / scope.machine.peak_gflops;
+    json["peak_share_warm"] = gflops(scope.problem, own.warm.median_us) / scope.machine.peak_gflops;
+  }
+  const std::string layout(to_string(scope.problem.layout));
+  if (const Measurement* same = conclusion.fastest_baseline(layout)) {
+    json["fastest_baseline"] = same->subject;
+    json["speedup"] = same->cold.median_us / own.cold.median_us;
+    json["speedup_warm"] = same->warm.median_us / own.warm.median_us;
+  }
+  if (const Measurement* any = conclusion.fastest_baseline()) {
+    json["fastest_baseline_any_layout"] = any->subject;
+    json["speedup_any_layout"] = any->cold.median_us / own.cold.median_us;
+  }
+  return json;
+}
+
+}  // namespace warpsmith::cli

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds what a GPU run needs and gathers it in stage/, to be copied to a GPU host that has a driver and a CUDA toolkit
+# (its libraries, at /usr/local/cuda or on the loader's path) but neither compilers nor our packages. No GPU is needed
+# here. Third-party code and the C++ runtime are linked statically; the script fails when anything else slips in.
+#   scripts/stage.sh                 then, on the GPU host:  scripts/gpu/check.sh  or  stage/check.sh
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=scripts/build.sh
+source "$root/scripts/build.sh"
+readonly size_limit=$((55 * 1000 * 1000))  # bytes, all of stage/ together
+# What a binary may need of the host: glibc, the driver, and the toolkit's libraries.
+readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|libcudart|libnvrtc|libcublas|libcublasLt)\.so(\.[0-9]+)*$'
+
+build stage test src apps tests
+bin=$root/build/stage/bin stage=$root/stage
+rm -rf -- "$stage"
+mkdir -p "$stage/tests"
+
+for program in warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc; do
+  strip -o "$stage/$program" "$bin/$program"
+done
+ctest --test-dir "$root/build/stage" --show-only --verbose -L '^gpu$' --no-tests=ignore \
+  | sed -n 's/^[0-9]*: Test command: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' | while IFS= read -r program; do
+  strip -o "$stage/tests/${program##*/}" "$program"
+done
+cp "$root"/scripts/gpu/*.sh "$stage/"
+
+status=0
+while IFS= read -r -d '' program; do
+  needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+  foreign=$(grep -vE "$allowed" <<<"$needed" || true)
+  glibc=$(readelf --dyn-syms -W "$program" | grep -oE 'GLIBC_2\.[0-9]+' | sort -uV | tail -n 1)
+  printf '%10d bytes  %-28s %s; needs %s\n' "$(stat -c %s "$program")" "${program#"$stage/"}" "$glibc" "$(tr '\n' ' ' <<<"$needed")"
+  if grep -qE '^lib(nvrtc|cublas)' <<<"$needed" && ! readelf -d "$program" | grep -q 'RUNPATH.*/usr/local/cuda/lib64'; then
+    printf 'stage: %s would not look for the CUDA libraries in /usr/local/cuda/lib64\n' "${program##*/}" >&2
+    status=1
+  fi
+  if [[ -n $foreign ]]; then
+    printf 'stage: %s needs what a GPU host may lack: %s\n' "${program##*/}" "$(tr '\n' ' ' <<<"$foreign")" >&2
+    status=1
+  fi
+done < <(find "$stage" -type f -perm -u+x ! -name '*.sh' -print0 | sort -z)
+
+total=$(find "$stage" -type f -printf '%s\n' | awk '{sum += $1} END {print sum}')
+printf '%10d bytes  in all (limit %d)\n' "$total" "$size_limit"
+if ((total > size_limit)); then
+  echo 'stage: too large' >&2
+  status=1
+fi
+exit "$status"

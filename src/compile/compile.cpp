@@ -1,0 +1,175 @@
+// Compiler: cache look-up, then NVRTC's helper or the host compiler in a child process under limits.
+#include "compile/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/subprocess.h"
+#include "compile/cache.h"
+#include "compile/compiler_identity.h"
+#include "compile/resource_report.h"
+#include "compile/source_guard.h"
+
+namespace warpsmith {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLargestBinary = 256ULL << 20;
+constexpr std::size_t kLongestMessage = 4096;
+
+const EntryNames kCudaNames = {"kernel.cubin", "kernel.cu"};
+const EntryNames kCppNames = {"kernel.so", "kernel.cpp"};
+
+// Unannotated functions count as device functions (a candidate has no host code); ptxas reports resources.
+std::vector<std::string> nvrtc_flags(const std::string& arch) {
+  return {"--gpu-architecture=" + arch, "--std=c++20", "--device-as-default-execution-space", "--ptxas-options=-v",
+          "--ptxas-options=--warn-on-spills"};
+}
+
+// No -ffast-math: NaN and Inf keep their meaning. Contraction to FMA is on by default.
+std::vector<std::string> host_flags(const std::string& arch) {
+  return {"-std=c++20",         "-O3",   "-march=" + arch, "-mtune=native", "-fno-math-errno",
+          "-fno-trapping-math", "-fPIC", "-shared"};
+}
+
+bool plain_arch(const std::string& arch) {
+  return !arch.empty() && std::all_of(arch.begin(), arch.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+std::string cache_key(const CompilerIdentity& compiler, const std::vector<std::string>& flags,
+                      const std::string& source) {
+  HashInput input;
+  input.add(compiler.identity);
+  for (const std::string& flag : flags) input.add(flag);
+  return input.add(source).hex();
+}
+
+std::string head(const std::string& text) {
+  return text.size() <= kLongestMessage ? text : text.substr(0, kLongestMessage) + "...";
+}
+
+bool disk_is_full(const std::string& text) {
+  return text.find("No space left on device") != std::string::npos ||
+         text.find("Disk quota exceeded") != std::string::npos;
+}
+
+// Environment variables that would change what a compiler reads or writes without being part of the key.
+EnvironmentOverrides clean_environment(const fs::path& scratch) {
+  EnvironmentOverrides overrides = {{"LC_ALL", "C"}, {"TMPDIR", scratch.string()}, {"CUDA_CACHE_DISABLE", "1"}};
+  for (const char* name :
+       {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH",
+        "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"}) {
+    overrides.emplace_back(name, std::nullopt);
+  }
+  return overrides;
+}
+
+// Why a compile ended without a binary, as the candidate's fault or the machine's.
+Error explain(const ProcessOutput& output, const std::string& log, const CompilerOptions& options) {
+  if (disk_is_full(log)) return environment_error(fmt::format("compile cache: {}: disk full", options.cache.string()));
+  if (output.status.timed_out) {
+    return failure(fmt::format("the compiler was stopped after {:g} s", options.timeout_seconds));
+  }
+  if (output.status.signal == SIGXFSZ) {
+    return failure(fmt::format("the compiler's output exceeded {} MiB", kLargestBinary >> 20));
+  }
+  if (output.status.signal != 0) {
+    return failure(fmt::format("the compiler died ({}; memory limit {} MiB): {}", output.status.describe(),
+                               options.memory_bytes >> 20, head(log)));
+  }
+  return failure(head(log.empty() ? output.status.describe() : log));
+}
+
+ProcessRequest limited_request(const CompilerOptions& options, const fs::path& scratch) {
+  ProcessRequest request;
+  request.limits.wall_seconds = options.timeout_seconds;
+  request.limits.memory_bytes = options.memory_bytes;
+  request.limits.file_bytes = kLargestBinary;
+  request.environment = clean_environment(scratch);
+  request.working_directory = scratch;
+  return request;
+}
+
+struct Compiled {
+  std::string log;
+  ResourceReport resources;
+  double seconds = 0;
+};
+
+// The helper answers on stdout with one JSON object: {"ok", "log"} or {"environment": "..."}.
+Result<Compiled> run_nvrtc(const CompilerOptions& options, const CompilerIdentity& compiler,
+                           const std::vector<std::string>& flags, const std::string& source, const fs::path& draft) {
+  ProcessRequest request = limited_request(options, draft);
+  request.argv = {compiler.program.string(), "--output", (draft / kCudaNames.binary).string()};
+  request.stdin_text = nlohmann::json{{"options", flags}}.dump() + "\n" + source;
+  request.limits.output_bytes = 8 << 20;
+  Result<ProcessOutput> output = run_process(request);
+  if (!output.ok()) return output.error();
+  const nlohmann::json answer = nlohmann::json::parse(output->out, nullptr, false);
+  if (!output->status.success() || !answer.is_object()) return explain(*output, output->err, options);
+  if (answer.contains("environment")) return environment_error(answer["environment"].get<std::string>());
+  Compiled compiled{answer.value("log", ""), {}, output->seconds};
+  if (!answer.value("ok", false)) return explain(*output, compiled.log, options);
+  compiled.resources = parse_ptxas_log(compiled.log);
+  return compiled;
+}
+
+Result<Compiled> run_host(const CompilerOptions& options, const CompilerIdentity& compiler,
+                          const std::vector<std::string>& flags, const fs::path& draft) {
+  ProcessRequest request = limited_request(options, draft);
+  request.argv = {compiler.program.string()};
+  request.argv.insert(request.argv.end(), flags.begin(), flags.end());
+  request.argv.insert(request.argv.end(), {"-o", kCppNames.binary, kCppNames.source});
+  Result<ProcessOutput> output = run_process(request);
+  if (!output.ok()) return output.error();
+  if (!output->status.success()) return explain(*output, output->err + output->out, options);
+  return Compiled{output->err, {}, output->seconds};
+}
+
+}  // namespace
+
+Compiler::Compiler(CompilerOptions options)
+    : options_(std::move(options)), identities_(std::make_shared<CompilerIdentities>(options_)) {}
+
+Result<Artifact> Compiler::compile(const Candidate& candidate) const {
+  const bool cuda = candidate.language == Language::cuda;
+  if (!plain_arch(candidate.arch)) return failure(fmt::format("'{}' is not an architecture", candidate.arch));
+  const Result<CompilerIdentity> compiler = cuda ? identities_->nvrtc() : identities_->host();
+  if (!compiler.ok()) return compiler.error();
+  const std::vector<std::string> flags = cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch);
+  const EntryNames& names = cuda ? kCudaNames : kCppNames;
+  Artifact artifact;
+  artifact.key = cache_key(*compiler, flags, candidate.source);
+  if (std::optional<Artifact> entry = load_entry(options_.cache, artifact.key, names, candidate.source)) return *entry;
+
+  const Status guarded = check_self_contained(candidate.source, cuda ? Includes::none : Includes::system);
+  if (!guarded.ok()) return guarded.error();
+  Result<EntryDraft> draft = EntryDraft::create(options_.cache);
+  if (!draft.ok()) return draft.error();
+  const Status written = write_file_atomic(draft->path() / names.source, candidate.source);
+  if (!written.ok()) return written.error();
+  const Result<Compiled> compiled = cuda ? run_nvrtc(options_, *compiler, flags, candidate.source, draft->path())
+                                         : run_host(options_, *compiler, flags, draft->path());
+  if (!compiled.ok()) return compiled.error();
+  artifact.log = compiled->log;
+  artifact.resources = compiled->resources;
+  artifact.seconds = compiled->seconds;
+  return store_entry(options_.cache, std::move(draft).value(), names, candidate.source, artifact);
+}
+
+std::map<std::string, std::string> Compiler::versions() const {
+  std::map<std::string, std::string> versions;
+  if (const Result<CompilerIdentity> nvrtc = identities_->nvrtc(); nvrtc.ok()) versions["nvrtc"] = nvrtc->version;
+  if (const Result<CompilerIdentity> host = identities_->host(); host.ok()) versions["c++"] = host->version;
+  return versions;
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,20 @@
+// Refuses sources that would make a compiler read files: a compiler quotes what it reads in its log, so an include is a
+// way to read any file of the user's.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+
+namespace warpsmith {
+
+enum class Includes {
+  none,    // CUDA: a candidate needs no header
+  system,  // C++: <name> of the compiler's own search path only
+};
+
+// Error (failed): the source holds #include (but for `allowed`), #import, #embed, __has_include, __has_embed or
+// .incbin, outside comments; or text that compilers split into lines in different ways. Names the line.
+Status check_self_contained(std::string_view source, Includes allowed);
+
+}  // namespace warpsmith

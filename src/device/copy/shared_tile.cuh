@@ -1,0 +1,57 @@
+// A two-dimensional tile in XOR-swizzled shared memory, filled by cp.async with zeros outside the matrix and read by
+// ldmatrix without bank conflicts.
+#pragma once
+
+#include "device/ptx/convert.cuh"
+#include "device/ptx/cp_async.cuh"
+
+namespace warpsmith::device {
+
+// kRows x kColumns elements as the operand stores them. kGranule: bytes that every row's alignment allows to copy at
+// once, 16, 8, 4 or 2; a granule of 2 is copied through registers.
+template <int kRows, int kColumns, int kGranule>
+struct SharedTile {
+  static constexpr int kPieces = kColumns / 8;  // of 16 bytes, in a row
+  static constexpr int kBytes = kRows * kPieces * 16;
+  static_assert(kPieces % 4 == 0, "the swizzle exchanges pieces within 64 or 128 bytes");
+
+  // Eight consecutive rows of one column of pieces fall into different groups of four banks.
+  static __device__ __forceinline__ u32 address(u32 base, int row, int piece) {
+    const int swizzled = kPieces % 8 == 0 ? piece ^ row % 8 : piece ^ row / 2 % 4;
+    return base + (row * kPieces + swizzled) * 16;
+  }
+
+  // kThreads threads copy the tile at (row, column) of a rows x columns matrix.
+  template <int kThreads>
+  static __device__ __forceinline__ void load(u32 base, const u16* matrix, int rows, int columns, int row, int column) {
+#pragma unroll
+    for (int first = 0; first < kRows * kPieces; first += kThreads) {
+      const int i = first + threadIdx.x;
+      if (kRows * kPieces % kThreads != 0 && i >= kRows * kPieces) break;
+      const int r = i / kPieces, piece = i % kPieces;
+      const int left = row + r < rows ? min(max(columns - (column + 8 * piece), 0), 8) : 0;  // elements inside
+      const u16* source = matrix;
+      if (left > 0) source += static_cast<long long>(row + r) * columns + column + 8 * piece;
+      load_piece(address(base, r, piece), source, left);
+    }
+  }
+
+  // Eight elements, of which the first `left` exist.
+  static __device__ __forceinline__ void load_piece(u32 target, const u16* source, int left) {
+    if constexpr (kGranule == 2) {
+      u32 e[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) e[i] = i < left ? source[i] : 0;
+      store_shared(target, {e[0] | e[1] << 16, e[2] | e[3] << 16, e[4] | e[5] << 16, e[6] | e[7] << 16});
+    } else {
+      constexpr int kElements = kGranule / 2;
+#pragma unroll
+      for (int i = 0; i < 8; i += kElements) {
+        const int valid = min(max(left - i, 0), kElements);
+        cp_async<kGranule>(target + 2 * i, valid > 0 ? source + i : source, 2 * valid);
+      }
+    }
+  }
+};
+
+}  // namespace warpsmith::device

@@ -1,0 +1,60 @@
+// What an sm90 kernel is built from: the recipe's knobs and the problem's class, as one structural value.
+#pragma once
+
+#include "device/ptx/types.cuh"
+#include "device/schedule/raster.cuh"
+
+namespace warpsmith::device {
+
+enum class Epilogue {
+  direct,  // registers to global memory
+  staged,  // through shared memory, 16-byte stores of whole rows
+  tma,     // through shared memory, tensor-map stores
+};
+
+struct Sm90Config {
+  // Problem class.
+  Element element = Element::f16;
+  bool a_k_major = true;  // A stored m x k; otherwise k x m
+  bool b_k_major = true;  // B stored n x k; otherwise k x n
+  // Knobs.
+  int tile_m = 128, tile_n = 128, tile_k = 64;  // of one block
+  int cluster_m = 1, cluster_n = 1;             // blocks along M and N that share loads by multicast
+  int split = 1;                                // blocks of a cluster that share the K range of one tile
+  int stages = 4;
+  int consumers = 2;  // warpgroups that multiply; they divide tile_m
+  Raster raster = Raster::m;
+  int group = 8;
+  bool persistent = false;
+  bool pdl = false;
+  Epilogue epilogue = Epilogue::staged;
+};
+
+// Threads, registers and shared memory that follow from a configuration.
+template <Sm90Config kConfig>
+struct Sm90Plan {
+  static constexpr int kConsumerThreads = 128 * kConfig.consumers;
+  // setmaxnreg works on whole warpgroups; with one consumer there are registers enough and one warp loads.
+  static constexpr bool kReallocatesRegisters = kConfig.consumers > 1;
+  static constexpr int kThreads = kConsumerThreads + (kReallocatesRegisters ? 128 : 32);
+  static constexpr int kProducerRegisters = kConfig.consumers == 2 ? 40 : 32;
+  static constexpr int kConsumerRegisters = kConfig.consumers == 2 ? 232 : 160;
+
+  static constexpr int kClusterSize = kConfig.cluster_m * kConfig.cluster_n * kConfig.split;
+  static constexpr int kWarpgroupRows = kConfig.tile_m / kConfig.consumers;
+  static constexpr int kRowBlocks = kWarpgroupRows / 64;  // wgmma instructions along M
+  static constexpr int kAccumulators = kRowBlocks * kConfig.tile_n / 2;
+
+  static_assert(kConfig.tile_m % (64 * kConfig.consumers) == 0, "each consumer takes a multiple of 64 rows");
+  static_assert(kConfig.tile_n % 8 == 0 && kConfig.tile_n >= 8 && kConfig.tile_n <= 256);
+  static_assert(kConfig.tile_m <= 256, "a box has at most 256 rows");
+  static_assert(kConfig.tile_k == 32 || kConfig.tile_k == 64 || kConfig.tile_k == 128);
+  static_assert(kConfig.consumers >= 1 && kConfig.consumers <= 3);
+  static_assert(kConfig.stages >= 2);
+  static_assert(kClusterSize <= 16, "a cluster has at most 16 blocks");
+  static_assert(kAccumulators <= (kConfig.consumers == 3 ? 96 : 192), "the accumulators fit in the registers");
+  static_assert(kConfig.split == 1 || (kConfig.epilogue == Epilogue::staged && !kConfig.persistent),
+                "split-K reduces through the pipeline's shared memory");
+};
+
+}  // namespace warpsmith::device

@@ -1,0 +1,38 @@
+// Named barriers of a block, the cluster barrier and distributed shared memory (PTX ISA, "bar", "barrier.cluster").
+#pragma once
+
+#include "device/ptx/types.cuh"
+
+namespace warpsmith::device {
+
+// Waits until `threads` threads of the block have reached named barrier `id`; 0 is __syncthreads().
+__device__ __forceinline__ void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Waits for all threads of the cluster that have not exited; orders their shared-memory accesses.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// The shared-cluster address of the same offset in the shared memory of block `rank`.
+__device__ __forceinline__ u32 map_to_rank(u32 address, u32 rank) {
+  u32 remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+__device__ __forceinline__ void load_cluster(u32 address, float (&value)[4]) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
+               : "r"(address)
+               : "memory");
+}
+
+}  // namespace warpsmith::device

@@ -1,0 +1,40 @@
+// The gate sequence: proves a loaded candidate right on fresh data before anything is timed. Written once for every
+// backend; docs/evaluation.md says what each gate catches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "evaluate/backend.h"
+#include "evaluate/verdict.h"
+#include "problem/problem.h"
+
+namespace warpsmith {
+
+// What C and the workspace hold before a run: two different NaNs of both f16 and bf16 that no arithmetic makes.
+inline constexpr std::uint16_t kPoisonPatterns[2] = {0x7fab, 0xffd5};
+
+struct GateOptions {
+  std::uint64_t seed = 1;
+  bool order_nondeterministic = false;  // declared by the candidate: repeatability is then not demanded
+  std::string nondeterminism_reason;
+};
+
+struct GateReport {
+  std::vector<GateResult> gates;     // those that ran, in order; the last one failed unless passed()
+  std::optional<std::string> crash;  // the device's words, when a run did not complete
+  std::optional<std::string> fault;  // the environment failed (no memory for a reference)
+
+  bool passed() const { return !crash && !fault && (gates.empty() || gates.back().passed); }
+};
+
+// Makes every input and reference that run_gates() with this seed will use, so that its time is the candidate's own.
+Status prepare_gates(Backend& backend, std::uint64_t seed);
+
+// Runs the gates in order and stops at the first failure. Precondition: a problem is prepared and a candidate loaded.
+GateReport run_gates(Backend& backend, const GateOptions& options);
+
+}  // namespace warpsmith

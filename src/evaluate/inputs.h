@@ -1,0 +1,251 @@
+// The gates' inputs as pure functions of (kind, seed, operand, row, column, sizes, element type): a counter-based
+// generator, so that host and device make the same bits at any element in any order. docs/evaluation.md specifies each
+// kind and what it catches. Indices are logical (A[i,k], B[k,j]); how an operand is stored does not matter.
+#pragma once
+
+#include <cstdint>
+
+#include "evaluate/element.h"
+
+namespace warpsmith {
+
+// Distributions of the gates' inputs.
+enum class InputKind {
+  normal,       // N(0,1); also what is timed
+  uniform,      // [-1, 1]
+  positive,     // [0, 1]
+  wide_range,   // +-f * 2^e, e uniform over most of the format's exponents
+  large,        // magnitudes at which some results overflow the element type
+  subnormal,    // subnormal operands and results
+  special,      // normal with NaN and +-Inf at random places
+  zero_one,     // {0,1}, thinned so that every expected value is below 2048 (bf16: 256): exact gate
+  accumulator,  // large partial sums that cancel to a small exact result: accumulator probe
+};
+
+struct InputSpec {
+  InputKind kind = InputKind::normal;
+  std::uint64_t seed = 0;
+  std::int64_t m = 0, n = 0, k = 0;
+  ElementType element = ElementType::f16;
+};
+
+namespace inputs {
+
+// The finaliser of splitmix64: a bijection with full avalanche.
+WARPSMITH_HOST_DEVICE inline std::uint64_t mix(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ULL;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// 64 random bits for element `index` of a stream; streams differ by seed, kind, operand and draw.
+WARPSMITH_HOST_DEVICE inline std::uint64_t random_bits(const InputSpec& spec, int operand, std::int64_t index,
+                                                       int draw) {
+  const auto stream = static_cast<std::uint64_t>((static_cast<int>(spec.kind) * 4 + operand) * 16 + draw);
+  const std::uint64_t key = mix(spec.seed + 0x9e3779b97f4a7c15ULL * (stream + 1));
+  return mix(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(index + 1));
+}
+
+// floor(log2(x)) for x >= 1, and its rounding up.
+WARPSMITH_HOST_DEVICE inline int log2_floor(std::int64_t x) {
+  int result = 0;
+  while (x > 1) {
+    x >>= 1;
+    ++result;
+  }
+  return result;
+}
+WARPSMITH_HOST_DEVICE inline int log2_ceil(std::int64_t x) { return x <= 1 ? 0 : log2_floor(x - 1) + 1; }
+
+WARPSMITH_HOST_DEVICE inline int sum_of_halves(std::uint64_t bits) {
+  return static_cast<int>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+}
+
+// Sum of 12 uniform 16-bit numbers, centred and scaled: mean 0, variance 1, |x| < 6 (Irwin-Hall).
+WARPSMITH_HOST_DEVICE inline double standard_normal(const InputSpec& spec, int operand, std::int64_t index) {
+  const int sum = sum_of_halves(random_bits(spec, operand, index, 0)) +
+                  sum_of_halves(random_bits(spec, operand, index, 1)) +
+                  sum_of_halves(random_bits(spec, operand, index, 2));
+  return (sum - 393210) * power_of_two(-16);
+}
+
+// [0, 1) in steps of 2^-32.
+WARPSMITH_HOST_DEVICE inline double unit_interval(std::uint64_t bits) {
+  return static_cast<double>(bits >> 32) * power_of_two(-32);
+}
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t uniform_value(const InputSpec& spec, int operand, std::int64_t index) {
+  return double_to_element(2.0 * unit_interval(random_bits(spec, operand, index, 0)) - 1.0, spec.element);
+}
+
+// [0, 1], scaled down by a power of two beyond K = 65536 so that results stay finite in f16.
+WARPSMITH_HOST_DEVICE inline std::uint16_t positive_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const int excess = log2_ceil(spec.k) - 16;
+  const double scale = excess > 0 ? power_of_two(-(excess + 1) / 2) : 1.0;
+  return double_to_element(unit_interval(random_bits(spec, operand, index, 0)) * scale, spec.element);
+}
+
+// +-f * 2^e: f uniform in [1, 2), e uniform in [-14, 8 - log2(K)/4] (f16) or [-40, 40] (bf16).
+WARPSMITH_HOST_DEVICE inline std::uint16_t wide_range_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const std::uint64_t bits = random_bits(spec, operand, index, 0);
+  const bool half = spec.element == ElementType::f16;
+  const int low = half ? -14 : -40;
+  const int high = half ? 8 - log2_floor(spec.k) / 4 : 40;
+  const int exponent = low + static_cast<int>((bits & 0xffff) % static_cast<std::uint64_t>(high - low + 1));
+  const double magnitude = (1.0 + unit_interval(bits)) * power_of_two(exponent);
+  return double_to_element((bits & 0x10000) != 0 ? -magnitude : magnitude, spec.element);
+}
+
+// f16: N(0,1) scaled so that results have a standard deviation near 2^15: many overflow, most do not. bf16 shares
+// FP32's range, where the order of the sum decides about overflow: large, but finite in every order.
+WARPSMITH_HOST_DEVICE inline std::uint16_t large_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const double x = standard_normal(spec, operand, index);
+  if (spec.element == ElementType::bf16) return double_to_element(x * power_of_two(48), spec.element);
+  const int quarters = 30 - log2_floor(spec.k);  // log2 of the scale, in quarters
+  const double step = (quarters & 3) == 0   ? 1.0
+                      : (quarters & 3) == 1 ? 1.189207115002721
+                      : (quarters & 3) == 2 ? 1.4142135623730951
+                                            : 1.681792830507429;
+  return double_to_element(x * step * power_of_two(quarters >> 2), spec.element);
+}
+
+// f16: A within two binades of zero's end (three quarters subnormal), B near 1/sqrt(K), one in 16 of them subnormal:
+// results are subnormal too. bf16: A subnormal, B near 2^24: products and sums are normal in FP32.
+WARPSMITH_HOST_DEVICE inline std::uint16_t subnormal_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const std::uint64_t bits = random_bits(spec, operand, index, 0);
+  const auto sign = static_cast<std::uint16_t>((bits & 1) << 15);
+  const int width = mantissa_bits(spec.element);
+  const auto tiny =
+      static_cast<std::uint16_t>(sign | (((bits >> 1) & ((1u << (width + 1)) - 1)) >> ((bits >> 40) & 1)));
+  if (operand == 0) return tiny;
+  if (spec.element == ElementType::f16 && ((bits >> 20) & 15) == 0) return tiny;
+  const int exponent = spec.element == ElementType::f16 ? -(log2_floor(spec.k) / 2) : 24;
+  const double magnitude = (0.5 + 0.5 * unit_interval(bits)) * power_of_two(exponent);
+  return double_to_element((bits & 1) != 0 ? -magnitude : magnitude, spec.element);
+}
+
+// N(0,1) with one element in 4K replaced by NaN, +Inf or -Inf, so that about a third of the results is touched; one Inf
+// in A and one NaN in B are there always.
+WARPSMITH_HOST_DEVICE inline std::uint16_t special_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const std::int64_t count = operand == 0 ? spec.m * spec.k : spec.k * spec.n;
+  const std::uint64_t place = random_bits(spec, operand, -1, 3) % static_cast<std::uint64_t>(count);
+  const std::uint16_t infinity = infinity_bits(spec.element);
+  if (static_cast<std::uint64_t>(index) == place) return operand == 0 ? infinity : quiet_nan_bits(spec.element);
+  const std::uint64_t bits = random_bits(spec, operand, index, 4);
+  if (bits < ~0ULL / (4 * static_cast<std::uint64_t>(spec.k))) {
+    switch (random_bits(spec, operand, index, 5) % 3) {
+      case 0:
+        return quiet_nan_bits(spec.element);
+      case 1:
+        return infinity;
+      default:
+        return static_cast<std::uint16_t>(infinity | 0x8000);
+    }
+  }
+  return double_to_element(standard_normal(spec, operand, index), spec.element);
+}
+
+// 1 with probability 2^-t, t the least that keeps the mean result, K * 4^-t, at 1024 (bf16: 128) or below: results stay
+// below 2048 (bf16: 256), where every integer is exact, by 30 (10) standard deviations.
+WARPSMITH_HOST_DEVICE inline std::uint16_t zero_one_value(const InputSpec& spec, int operand, std::int64_t index) {
+  const int free_bits = spec.element == ElementType::f16 ? 12 : 9;
+  const int excess = log2_ceil(spec.k) - free_bits;
+  const int thinning = 1 + (excess > 0 ? (excess + 1) / 2 : 0);
+  const bool one = (random_bits(spec, operand, index, 0) >> (64 - thinning)) == 0;
+  return double_to_element(one ? 1.0 : 0.0, spec.element);
+}
+
+// --- Accumulator probe: A = +-1 by row; a column of B holds H = K/2 positive integers, then the same integers negated
+// in another order, and an odd residue. Integers come in blocks of `unit` that are large and small in turn; the second
+// half swaps neighbouring blocks, so that a split of K that deals out units in turn leaves large partial sums as well.
+
+// Position x of the first half whose magnitude stands at position x of the second half; its own inverse.
+WARPSMITH_HOST_DEVICE inline std::int64_t probe_partner(std::int64_t x, std::int64_t half, std::int64_t unit) {
+  const std::int64_t swapped = x ^ unit;
+  return swapped < half ? swapped : x;
+}
+
+// Block length of a column: 1, 2, 4 ... half/2 in turn.
+WARPSMITH_HOST_DEVICE inline std::int64_t probe_unit(const InputSpec& spec, std::int64_t column) {
+  const std::int64_t half = spec.k / 2;
+  if (half < 2) return 0;
+  const std::int64_t start = static_cast<std::int64_t>(spec.seed & 0xffff);
+  return std::int64_t{1} << ((column + start) % log2_floor(half));
+}
+
+// A magnitude of the first half. f16: small ones 513...639, large ones 1920...2046 up to K = 8192 and 1280...1406
+// beyond, so that K/2 of them stay below 2^23; beyond K = 16384 all are shifted down to keep that. bf16: 65...80 and
+// 225...240, exact in 8 bits.
+WARPSMITH_HOST_DEVICE inline int probe_magnitude(const InputSpec& spec, std::int64_t position, std::int64_t column,
+                                                 std::int64_t unit) {
+  const auto noise = static_cast<int>(random_bits(spec, 1, position * spec.n + column, 0) >> 40);
+  const bool large = unit != 0 && (position & unit) == 0;
+  const int excess = log2_ceil(spec.k) - (spec.element == ElementType::f16 ? 14 : 16);
+  const int shift = excess > 0 ? excess : 0;
+  int magnitude = 0;
+  if (spec.element == ElementType::bf16) {
+    magnitude = (large ? 225 : 65) + noise % 16;
+  } else {
+    magnitude = (large ? (spec.k <= 8192 ? 1920 : 1280) : 513) + noise % 127;
+  }
+  magnitude >>= shift;
+  return magnitude > 1 ? magnitude : 1;
+}
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t probe_b(const InputSpec& spec, std::int64_t row, std::int64_t column) {
+  const std::int64_t half = spec.k / 2;
+  const std::uint64_t draw = random_bits(spec, 1, column, 1);
+  const int residue = 1 + 2 * static_cast<int>(draw & 3);  // 1, 3, 5 or 7: never a multiple of a coarser spacing
+  int value = 0;
+  if (half == 0) {
+    value = residue;
+  } else if (row < half) {
+    value = probe_magnitude(spec, row, column, probe_unit(spec, column));
+  } else if (row < 2 * half) {
+    const std::int64_t unit = probe_unit(spec, column);
+    value = -probe_magnitude(spec, probe_partner(row - half, half, unit), column, unit);
+    if (static_cast<std::uint64_t>(row - half) == (draw >> 8) % static_cast<std::uint64_t>(half)) value += residue;
+  } else {
+    value = 2 + 2 * static_cast<int>((draw >> 4) & 1);  // odd K: the last element counts too
+  }
+  return double_to_element(value, spec.element);
+}
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t probe_a(const InputSpec& spec, std::int64_t row) {
+  return double_to_element((random_bits(spec, 0, row, 0) & 1) != 0 ? -1.0 : 1.0, spec.element);
+}
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t value(const InputSpec& spec, int operand, std::int64_t index) {
+  switch (spec.kind) {
+    case InputKind::uniform:
+      return uniform_value(spec, operand, index);
+    case InputKind::positive:
+      return positive_value(spec, operand, index);
+    case InputKind::wide_range:
+      return wide_range_value(spec, operand, index);
+    case InputKind::large:
+      return large_value(spec, operand, index);
+    case InputKind::subnormal:
+      return subnormal_value(spec, operand, index);
+    case InputKind::special:
+      return special_value(spec, operand, index);
+    case InputKind::zero_one:
+      return zero_one_value(spec, operand, index);
+    default:
+      return double_to_element(standard_normal(spec, operand, index), spec.element);
+  }
+}
+
+}  // namespace inputs
+
+// Element A[i,k] and B[k,j], 0 <= i < m, 0 <= k < spec.k, 0 <= j < n, as bits of the element type.
+WARPSMITH_HOST_DEVICE inline std::uint16_t input_a(const InputSpec& spec, std::int64_t i, std::int64_t k) {
+  return spec.kind == InputKind::accumulator ? inputs::probe_a(spec, i) : inputs::value(spec, 0, i * spec.k + k);
+}
+WARPSMITH_HOST_DEVICE inline std::uint16_t input_b(const InputSpec& spec, std::int64_t k, std::int64_t j) {
+  return spec.kind == InputKind::accumulator ? inputs::probe_b(spec, k, j) : inputs::value(spec, 1, k * spec.n + j);
+}
+
+}  // namespace warpsmith

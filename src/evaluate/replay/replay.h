@@ -1,0 +1,81 @@
+// Replay target: measurements recorded on a real machine, looked up instead of made. Search and learning can then be
+// studied, and repeated exactly, where that machine is not at hand.
+//
+// The file is JSON lines. The first line is the header
+//   {"warpsmith_replay": 1, "machine": {...}, "target": "sm90", "threads": 1, "provenance": {...}}
+// and every further one an entry
+//   {"problem": "64x64x64 tn f16 f32", "recipe": "sm90 ...", "kind": "accepted", "cold_us": 2.1, "warm_us": 1.8}
+// cold_us: of accepted entries, and of too-slow or suspicious ones where known; warm_us: of accepted entries. Absent
+// knobs of a recipe take their defaults.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/archive.h"
+#include "base/result.h"
+#include "evaluate/verdict.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
+#include "recipe/recipe.h"
+
+namespace warpsmith {
+
+class ReplayTable {
+ public:
+  struct Entry {
+    std::string kind;  // Verdict::kind(), never "failed"
+    std::optional<double> cold_us, warm_us;
+  };
+
+  ReplayTable(Machine machine, Target target, int threads, nlohmann::json provenance = nlohmann::json::object());
+
+  // Error: bad_input with "file:line: ...", environment when the file cannot be read.
+  static Result<ReplayTable> load(const std::filesystem::path& path);
+  // Entries sorted by problem and recipe, so that equal tables are equal files.
+  Status save(const std::filesystem::path& path) const;
+
+  // `recipe` in text form, as in the file. Error (bad_input): a malformed or second entry.
+  Status add(const Problem& problem, std::string_view recipe, const Entry& entry);
+
+  // What was recorded; a recipe that was not is Failed("not recorded ...").
+  Verdict lookup(const Problem& problem, const Recipe& recipe) const;
+
+  const Machine& machine() const { return machine_; }
+  Target target() const { return target_; }
+  int threads() const { return threads_; }
+  const nlohmann::json& provenance() const { return provenance_; }
+  std::vector<Problem> problems() const;
+  std::vector<Recipe> recipes(const Problem& problem) const;  // recorded for the problem
+  std::size_t size() const;
+
+ private:
+  using Entries = std::map<std::string, Entry>;  // by full text form of the recipe
+
+  Machine machine_;
+  Target target_;
+  int threads_;
+  nlohmann::json provenance_;
+  std::map<std::string, Entries> problems_;  // by text form of the problem
+};
+
+// Which of an archive's scopes to export.
+struct ReplaySelection {
+  std::string machine;  // Machine::id()
+  Target target = Target::cpu;
+  int threads = 1;
+};
+
+// Everything recorded in the selected scopes. Of a recipe tried several times the latest verdict counts; environment
+// failures and recipes of a knob table that has changed since are left out. Error: bad_input when nothing was recorded
+// for the selection, naming what is there.
+Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection& selection,
+                                        nlohmann::json provenance = nlohmann::json::object());
+
+}  // namespace warpsmith

@@ -1,0 +1,73 @@
+// From an archive's attempts to a replay table.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "evaluate/replay/replay.h"
+
+namespace warpsmith {
+
+namespace {
+
+ReplayTable::Entry to_entry(const Verdict& verdict) {
+  ReplayTable::Entry entry{std::string(verdict.kind()), std::nullopt, std::nullopt};
+  const auto positive = [](double time_us) { return time_us > 0 ? std::optional(time_us) : std::nullopt; };
+  if (const auto* accepted = verdict.accepted()) {
+    entry.cold_us = positive(accepted->measurement.cold.median_us);
+    entry.warm_us = positive(accepted->measurement.warm.median_us);
+  } else if (const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome)) {
+    entry.cold_us = positive(slow->time_us);
+  } else if (const auto* suspicious = std::get_if<verdict::Suspicious>(&verdict.outcome)) {
+    entry.cold_us = positive(suspicious->time_us);
+  }
+  return entry;
+}
+
+Status add_scope(Archive& archive, const Archive::Scope& scope, ReplayTable& table) {
+  const auto history = archive.history(scope);
+  if (!history) return history.error();
+  std::set<std::string> added;
+  for (auto attempt = history->rbegin(); attempt != history->rend(); ++attempt) {
+    if (std::holds_alternative<verdict::Failed>(attempt->verdict.outcome)) continue;
+    const auto recipe = parse_recipe(attempt->recipe);
+    if (!recipe || !added.insert(to_string(*recipe)).second) continue;
+    const ReplayTable::Entry entry = to_entry(attempt->verdict);
+    if (entry.kind == "accepted" && !entry.cold_us) continue;  // its time is not a positive number
+    if (const Status status = table.add(scope.problem, attempt->recipe, entry); !status) {
+      return bad_input(fmt::format("attempt {}: {}", attempt->id, status.error().message));
+    }
+  }
+  return ok_status();
+}
+
+bool matches(const Archive::Scope& scope, const ReplaySelection& selection) {
+  const bool threads_fit = is_cuda(selection.target) || scope.threads == selection.threads;
+  return scope.machine.id() == selection.machine && scope.target == selection.target && threads_fit;
+}
+
+Error nothing_recorded(const std::vector<Archive::Scope>& scopes, const ReplaySelection& selection) {
+  std::set<std::string> present;
+  for (const Archive::Scope& scope : scopes) {
+    present.insert(fmt::format("'{}' {} with {} threads", scope.machine.id(), to_string(scope.target), scope.threads));
+  }
+  return bad_input(fmt::format("the archive holds nothing for '{}' {} with {} threads; it holds: {}", selection.machine,
+                               to_string(selection.target), selection.threads,
+                               present.empty() ? "nothing" : fmt::format("{}", fmt::join(present, ", "))));
+}
+
+}  // namespace
+
+Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection& selection, nlohmann::json provenance) {
+  const auto scopes = archive.scopes();
+  if (!scopes) return scopes.error();
+  std::optional<ReplayTable> table;
+  for (const Archive::Scope& scope : *scopes) {
+    if (!matches(scope, selection)) continue;
+    if (!table) table.emplace(scope.machine, selection.target, scope.threads, std::move(provenance));
+    if (const Status status = add_scope(archive, scope, *table); !status) return status.error();
+  }
+  if (!table || table->size() == 0) return nothing_recorded(*scopes, selection);
+  return std::move(*table);
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,49 @@
+// The end of a search: the fastest candidates are measured again, the best of them is proved on fresh data and compared
+// with every baseline in one process, and its source is written where a person can read it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "archive/archive.h"
+#include "base/result.h"
+#include "compile/compile.h"
+#include "evaluate/evaluator.h"
+#include "recipe/recipe.h"
+
+namespace warpsmith {
+
+struct ConcludeOptions {
+  Archive::Scope scope;
+  int finalists = 3;  // measured again before one is chosen: the fastest of many noisy times is a lucky one
+  TimingEffort finalist_effort{1.0, 15};
+  TimingEffort comparison_effort{4.0, 25};
+  std::filesystem::path kernels;  // directory for the winner's source and launch descriptor
+};
+
+struct Conclusion {
+  Recipe recipe;
+  Comparison comparison;
+  ResourceReport resources;
+  std::filesystem::path source;  // the kernel, with its launch descriptor beside it (.json)
+
+  const Measurement& candidate() const { return comparison.subjects.front(); }
+  std::vector<const Measurement*> baselines() const;
+  // The baseline with the lowest cold median, over all layouts or only those of `layout` ("nn", "tn"; empty: all).
+  // Null when there is none.
+  const Measurement* fastest_baseline(std::string_view layout = {}) const;
+};
+
+// Error: failed when no finalist passes its gates again; environment as elsewhere.
+Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& compiler, Evaluator& evaluator,
+                            Archive& archive, const std::function<void(const std::string&)>& on_step);
+
+// Compiles and compares one given recipe; conclude() without the choice.
+Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler,
+                                 Evaluator& evaluator);
+
+nlohmann::json to_json(const Conclusion& conclusion);
+
+}  // namespace warpsmith

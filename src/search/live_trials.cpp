@@ -1,0 +1,111 @@
+// Live trials: generate, compile in parallel, then measure one at a time.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <optional>
+
+#include "base/hash.h"
+#include "search/trials.h"
+
+namespace warpsmith {
+
+namespace {
+
+struct Compiled {
+  std::optional<Candidate> candidate;
+  std::optional<Artifact> artifact;
+  std::optional<Error> error;
+};
+
+class LiveTrials : public Trials {
+ public:
+  LiveTrials(const LiveTrialsOptions& options, const Compiler& compiler, Evaluator& evaluator)
+      : options_(options), compiler_(compiler), evaluator_(evaluator) {}
+
+  const Machine& machine() const override { return evaluator_.machine(); }
+
+  int wanted() const override {
+    const int jobs = std::max(1, options_.compile_jobs);
+    const int queued = static_cast<int>(queue_.size());
+    // Quiet: whole rounds, so that all compiles of a round end before its first measurement. Otherwise keep the queue
+    // full: the compilers run ahead while the device measures.
+    if (options_.quiet_while_measuring) return queued == 0 ? 2 * jobs : 0;
+    return std::max(0, 2 * jobs - queued);
+  }
+
+  void submit(const Recipe& recipe) override {
+    queue_.push_back({recipe, std::async(std::launch::async, [this, recipe] { return compile(recipe); })});
+  }
+
+  bool pending() const override { return !queue_.empty(); }
+
+  Trial next(double best_us) override {
+    const auto asked = std::chrono::steady_clock::now();
+    if (options_.quiet_while_measuring) {
+      for (const Job& job : queue_) job.result.wait();
+    }
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    const Compiled compiled = job.result.get();
+    Trial trial{job.recipe, {}, {}, std::chrono::duration<double>(std::chrono::steady_clock::now() - asked).count()};
+    if (compiled.candidate) trial.source_hash = sha256_hex(compiled.candidate->source);
+    if (compiled.error) {
+      trial.verdict.outcome = to_outcome(*compiled.error);
+      return trial;
+    }
+    trial.verdict =
+        evaluator_.evaluate(options_.problem, *compiled.candidate, *compiled.artifact, best_us, options_.effort);
+    trial.verdict.compile_seconds = compiled.artifact->from_cache ? 0 : compiled.artifact->seconds;
+    return trial;
+  }
+
+ private:
+  struct Job {
+    Recipe recipe;
+    std::future<Compiled> result;
+  };
+
+  Compiled compile(const Recipe& recipe) const {
+    Compiled compiled;
+    auto candidate = generate(recipe, options_.problem, machine());
+    if (!candidate) {
+      compiled.error = candidate.error();
+      return compiled;
+    }
+    compiled.candidate = std::move(*candidate);
+    auto artifact = compiler_.compile(*compiled.candidate);
+    if (artifact) {
+      compiled.artifact = std::move(*artifact);
+    } else {
+      compiled.error = artifact.error();
+    }
+    return compiled;
+  }
+
+  static decltype(Verdict::outcome) to_outcome(const Error& error) {
+    switch (error.kind) {
+      case ErrorKind::bad_input:
+        return verdict::Illegal{"legality", error.message};
+      case ErrorKind::environment:
+        return verdict::Failed{error.message};
+      case ErrorKind::failed:
+        return verdict::CompileError{error.message};
+    }
+    return verdict::Failed{error.message};
+  }
+
+  LiveTrialsOptions options_;
+  const Compiler& compiler_;
+  Evaluator& evaluator_;
+  std::deque<Job> queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trials> make_live_trials(const LiveTrialsOptions& options, const Compiler& compiler,
+                                         Evaluator& evaluator) {
+  return std::make_unique<LiveTrials>(options, compiler, evaluator);
+}
+
+}  // namespace warpsmith

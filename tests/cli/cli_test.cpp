@@ -1,0 +1,196 @@
+// The command line as a user meets it: answers to bad input, exit codes, a whole small search, resuming, sharing one
+// archive, interruption.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/subprocess.h"
+
+namespace warpsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "warpsmith-cli-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    home_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  EnvironmentOverrides environment() const {
+    // One cache for the whole run of the tests, so that equal candidates compile once; data apart for each test.
+    return {{"WARPSMITH_DATA", (home_ / "data").string()},
+            {"WARPSMITH_CACHE", (fs::temp_directory_path() / "warpsmith-cli-test-cache").string()}};
+  }
+
+  ProcessRequest request(const std::vector<std::string>& arguments) const {
+    ProcessRequest wanted;
+    wanted.argv = {WARPSMITH_CLI};
+    wanted.argv.insert(wanted.argv.end(), arguments.begin(), arguments.end());
+    wanted.environment = environment();
+    wanted.limits.wall_seconds = 120;
+    return wanted;
+  }
+
+  ProcessOutput run(const std::vector<std::string>& arguments) const {
+    const auto output = run_process(request(arguments));
+    EXPECT_TRUE(output.ok()) << output.error().message;
+    return *output;
+  }
+
+  // Bad input: exit code, nothing on stdout, exactly one line on stderr that contains `part`.
+  void expect_refused(const std::vector<std::string>& arguments, int code, const std::string& part) const {
+    const ProcessOutput output = run(arguments);
+    std::string shown;
+    for (const std::string& argument : arguments) shown += argument + " ";
+    EXPECT_EQ(output.status.exit_code, code) << shown << output.err << output.status.describe();
+    EXPECT_EQ(output.out, "") << shown;
+    EXPECT_NE(output.err.find(part), std::string::npos) << shown << "-> " << output.err;
+    EXPECT_EQ(std::count(output.err.begin(), output.err.end(), '\n'), 1) << shown << "-> " << output.err;
+    EXPECT_EQ(output.err.rfind("warpsmith: ", 0), 0u) << output.err;
+  }
+
+  std::vector<std::string> small_search(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"optimize", "48", "40", "56",        "--target", "cpu",
+                                          "--budget", "60s", "--candidates", "3", "--threads", "1", "--json", "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  fs::path home_;
+};
+
+TEST_F(Cli, RefusesBadShapes) {
+  expect_refused({"optimize", "0", "64", "64"}, 2, "size M = 0 is out of range; accepted: 1 to");
+  expect_refused({"optimize", "64", "-3", "64"}, 2, "-3");
+  expect_refused({"optimize", "64", "64", "99999999999999999999"}, 2, "out of range");
+  expect_refused({"optimize", "64", "sixty", "64"}, 2, "'sixty' is not a whole number");
+  expect_refused({"optimize", "64", "64"}, 2, "is not a shape; accepted: M N K");
+  expect_refused({"optimize"}, 2, "no shape given");
+  expect_refused({"optimize", "1000000", "64", "1000000"}, 2, "matrix A");
+  expect_refused({"optimize", "--mnk", "64_64_64_64"}, 2, "is not a shape");
+}
+
+TEST_F(Cli, RefusesUnknownWords) {
+  expect_refused({"optimize", "64", "64", "64", "--target", "sm42"}, 2, "accepted: auto, cpu, sm80, sm90, replay:FILE");
+  expect_refused({"optimize", "64", "64", "64", "--policy", "oracle"}, 2, "accepted: random, evolution");
+  expect_refused({"optimize", "64", "64", "64", "--layout", "xy"}, 2, "accepted: tn, nn, tt, nt, both");
+  expect_refused({"optimize", "64", "64", "64", "--type", "f64"}, 2, "accepted: f16, bf16");
+  expect_refused({"optimize", "64", "64", "64", "--budget", "soon"}, 2, "is not a duration");
+  expect_refused({"optimize", "64", "64", "64", "--budget", "-5s"}, 2, "duration");
+  expect_refused({"optimize", "64", "64", "64", "--threads", "0"}, 2, "--threads '0'; accepted: 1 to");
+  expect_refused({"optimize", "64", "64", "64", "--nonsense"}, 2, "--nonsense");
+  expect_refused({"bench", "64", "64", "64", "--recipe", "cpu nonsense=1"}, 2, "unknown knob 'nonsense'");
+  expect_refused({"bench", "64", "64", "64", "--recipe", "gpu"}, 2, "unknown family 'gpu'");
+  expect_refused({"bench", "--grid", "other"}, 2, "accepted: cuda-l2");
+  expect_refused({"bench", "--shapes", "/nonexistent/shapes"}, 3, "/nonexistent/shapes");
+  expect_refused({"info", "--knobs", "none"}, 2, "unknown family 'none'");
+  expect_refused({"frobnicate"}, 2, "frobnicate");
+  expect_refused({}, 2, "subcommand");
+  expect_refused({"optimize", "64", "64", "64", "--target", "replay:/nonexistent"}, 3, "/nonexistent");
+}
+
+TEST_F(Cli, RefusesBadArchives) {
+  const fs::path garbage = home_ / "garbage.sqlite";
+  std::ofstream(garbage) << std::string(8192, 'x');
+  expect_refused(small_search({"--archive", garbage.string()}), 2, garbage.string());
+  expect_refused(small_search({"--archive", "/proc/nowhere/archive.sqlite"}), 3, "/proc/nowhere");
+  expect_refused(small_search({"--archive", home_.string()}), 3, home_.string());
+}
+
+TEST_F(Cli, SaysSoWhenThereIsNoCompiler) {
+  ProcessRequest wanted = request(small_search());
+  wanted.environment.emplace_back("WARPSMITH_CXX", "/nonexistent/c++");
+  const auto output = run_process(wanted);
+  ASSERT_TRUE(output.ok());
+  EXPECT_EQ(output->status.exit_code, 3) << output->err;
+  EXPECT_NE(output->err.find("/nonexistent/c++"), std::string::npos) << output->err;
+}
+
+TEST_F(Cli, HelpNamesEveryCommand) {
+  const ProcessOutput output = run({"--help"});
+  EXPECT_EQ(output.status.exit_code, 0);
+  for (const char* command : {"optimize", "bench", "info", "dataset"}) {
+    EXPECT_NE(output.out.find(command), std::string::npos) << command;
+    const ProcessOutput help = run({command, "--help"});
+    EXPECT_EQ(help.status.exit_code, 0) << command;
+    EXPECT_NE(help.out.find("Options"), std::string::npos) << help.out;
+  }
+}
+
+TEST_F(Cli, InfoDescribesTheMachine) {
+  const ProcessOutput output = run({"info", "--json"});
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  const auto json = nlohmann::json::parse(output.out);
+  EXPECT_TRUE(json.at("devices").at(0).at("works").get<bool>());
+  EXPECT_GT(json.at("devices").at(0).at("machine").at("peak_gflops").get<double>(), 0);
+  const ProcessOutput knobs = run({"info", "--knobs", "all"});
+  for (const char* family : {"`cpu`", "`sm90`", "`sm80`"}) EXPECT_NE(knobs.out.find(family), std::string::npos);
+}
+
+TEST_F(Cli, SearchesResumesAndWritesTheKernel) {
+  const ProcessOutput first = run(small_search());
+  ASSERT_EQ(first.status.exit_code, 0) << first.err;
+  const auto result = nlohmann::json::parse(first.out).at(0);
+  EXPECT_EQ(result.at("tried"), 3);
+  EXPECT_EQ(result.at("resumed"), 0);
+  EXPECT_GT(result.at("time_us").get<double>(), 0);
+  EXPECT_GT(result.at("speedup").get<double>(), 0);
+  for (const auto& gate : result.at("conclusion").at("gates")) EXPECT_TRUE(gate.at("passed").get<bool>()) << gate;
+  const fs::path source = result.at("conclusion").at("source").get<std::string>();
+  EXPECT_TRUE(fs::exists(source)) << source;
+  EXPECT_TRUE(fs::exists(fs::path(source).replace_extension(".json")));
+
+  const auto again = nlohmann::json::parse(run(small_search()).out).at(0);
+  EXPECT_GE(again.at("resumed").get<int>(), 3);
+}
+
+TEST_F(Cli, TwoRunsShareOneArchive) {
+  std::vector<ProcessOutput> outputs(2);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] { outputs[i] = run(small_search({"--seed", std::to_string(i + 1)})); });
+    }
+  }
+  for (const ProcessOutput& output : outputs) EXPECT_EQ(output.status.exit_code, 0) << output.err;
+  const auto after = nlohmann::json::parse(run(small_search({"--candidates", "1"})).out).at(0);
+  EXPECT_GE(after.at("resumed").get<int>(), 6);
+}
+
+TEST_F(Cli, InterruptKeepsWhatWasMeasured) {
+  ChildProcess::Options options;
+  options.argv = request({"optimize", "48", "40", "56", "--target", "cpu", "--threads", "1", "--budget", "60s", "--quiet"}).argv;
+  options.environment = environment();
+  auto child = ChildProcess::spawn(options);
+  ASSERT_TRUE(child.ok()) << child.error().message;
+  // Wait for the archive to hold something, then interrupt.
+  const fs::path archive = home_ / "data" / "archive.sqlite";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(archive) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(8));
+  ::kill(child->pid(), SIGINT);
+  const ExitStatus status = child->wait();
+  EXPECT_EQ(status.exit_code, 130) << status.describe();
+  const auto after = nlohmann::json::parse(run(small_search({"--candidates", "1"})).out).at(0);
+  EXPECT_GT(after.at("resumed").get<int>(), 0);
+}
+
+}  // namespace
+}  // namespace warpsmith
