@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -78,9 +80,30 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms);
 }
 
+// JSON has neither infinities nor NaN; the largest number of the sign stands in (errors and times: worse than any
+// other).
+void make_finite(nlohmann::json& json) {
+  if (json.is_structured()) {
+    for (auto& element : json) make_finite(element);
+  } else if (json.is_number_float() && !std::isfinite(json.get<double>())) {
+    json = std::copysign(std::numeric_limits<double>::max(), std::isnan(json.get<double>()) ? 1 : json.get<double>());
+  }
+}
+
 // Compiler messages may hold bytes that are not UTF-8; they are replaced, never a reason to lose a record.
-std::string dump(const nlohmann::json& json) {
+std::string dump(nlohmann::json json) {
+  make_finite(json);
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// SQLite takes a short file of other bytes for an empty database and would overwrite it.
+bool is_foreign(const std::filesystem::path& path) {
+  constexpr std::string_view kMagic{"SQLite format 3", 16};  // with its terminating zero
+  char start[16] = {};
+  std::ifstream file(path, std::ios::binary);
+  file.read(start, sizeof start);
+  const auto size = static_cast<std::size_t>(file.gcount());
+  return size > 0 && std::string_view(start, size) != kMagic;
 }
 
 int scope_threads(const Archive::Scope& scope) { return is_cuda(scope.target) ? 1 : scope.threads; }
@@ -384,6 +407,9 @@ Result<std::unique_ptr<Archive>> Archive::open(const std::filesystem::path& path
   if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored)) {
     return environment_error(
         fmt::format("cannot create {} for the archive: {}", path.parent_path().string(), error.message()));
+  }
+  if (is_foreign(path)) {
+    return bad_input(fmt::format("{} is not a warpsmith archive; give an archive or a new path", path.string()));
   }
   try {
     return std::unique_ptr<Archive>(std::make_unique<SqliteArchive>(path));
