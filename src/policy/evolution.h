@@ -16,9 +16,9 @@ namespace warpsmith {
 
 struct EvolutionOptions {
   std::size_t islands = 3;
-  std::size_t population = 8;           // fastest individuals kept per island
-  std::int64_t migration_interval = 8;  // tells per island between migrations
-  std::int64_t stagnation = 48;         // tells of an island without a new best before it restarts
+  std::size_t population = 6;           // fastest individuals kept per island
+  std::int64_t migration_interval = 4;  // tells per island between migrations
+  std::int64_t stagnation = 40;         // tells of an island without a new best before it restarts
 };
 
 class EvolutionPolicy : public Policy {
