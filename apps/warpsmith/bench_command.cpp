@@ -1,9 +1,13 @@
 // `warpsmith bench`: measures given recipes, or a family's starting points, against the baselines.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "base/paths.h"
 #include "cli.h"
@@ -45,6 +49,9 @@ class BenchCommand {
  private:
   Result<std::vector<Problem>> problems() const;
   Result<std::vector<Recipe>> recipes_for(const Problem& problem, const OpenDevice& device) const;
+  // Compiles everything in parallel; measuring then finds it in the cache.
+  void compile_ahead(const std::vector<Problem>& list, const OpenDevice& device, const Compiler& compiler,
+                     ProgressLine& line) const;
   Result<BenchRow> measure(const Problem& problem, OpenDevice& device, const Compiler& compiler) const;
   void print_row(const BenchRow& row, const OpenDevice& device) const;
 
@@ -77,6 +84,37 @@ Result<std::vector<Recipe>> BenchCommand::recipes_for(const Problem& problem, co
     }
   }
   return recipes;
+}
+
+void BenchCommand::compile_ahead(const std::vector<Problem>& list, const OpenDevice& device, const Compiler& compiler,
+                                 ProgressLine& line) const {
+  std::map<std::string, Candidate> distinct;  // by source: many problems share one
+  for (const Problem& problem : list) {
+    const auto recipes = recipes_for(problem, device);
+    if (!recipes) continue;
+    for (const Recipe& recipe : *recipes) {
+      auto candidate = generate(recipe, problem, device.evaluator->machine());
+      if (candidate) distinct.try_emplace(candidate->source, std::move(*candidate));
+    }
+  }
+  std::vector<const Candidate*> queue;
+  for (const auto& [source, candidate] : distinct) queue.push_back(&candidate);
+  std::atomic<std::size_t> taken{0}, done{0};
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < available_threads(); ++i) {
+    workers.emplace_back([&] {
+      for (std::size_t at = taken++; at < queue.size() && !interrupted(); at = taken++) {
+        // An error comes up again, with its verdict, when the recipe is measured.
+        static_cast<void>(compiler.compile(*queue[at]).ok());
+        ++done;
+      }
+    });
+  }
+  while (done < queue.size() && !interrupted()) {
+    line.update(static_cast<double>(done) / static_cast<double>(queue.size()),
+                fmt::format("compiling {} of {}", done.load(), queue.size()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 Result<BenchRow> BenchCommand::measure(const Problem& problem, OpenDevice& device, const Compiler& compiler) const {
@@ -183,6 +221,7 @@ Result<int> BenchCommand::run() {
   if (!device) return device.error();
   const Compiler compiler({.cache = cache_dir()});
   ProgressLine line(arguments_.json);
+  compile_ahead(*list, *device, compiler, line);
   std::size_t done = 0, accepted = 0;
   for (const Problem& problem : *list) {
     if (interrupted()) break;

@@ -65,8 +65,9 @@ class Cli : public ::testing::Test {
   }
 
   std::vector<std::string> small_search(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {"optimize", "48", "40", "56",        "--target", "cpu",
-                                          "--budget", "60s", "--candidates", "3", "--threads", "1", "--json", "--quiet"};
+    std::vector<std::string> arguments = {"optimize",  "48",       "40",     "56",           "--target",
+                                          "cpu",       "--budget", "60s",    "--candidates", "3",
+                                          "--threads", "1",        "--json", "--quiet"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -174,7 +175,8 @@ TEST_F(Cli, TwoRunsShareOneArchive) {
 
 TEST_F(Cli, InterruptKeepsWhatWasMeasured) {
   ChildProcess::Options options;
-  options.argv = request({"optimize", "48", "40", "56", "--target", "cpu", "--threads", "1", "--budget", "60s", "--quiet"}).argv;
+  options.argv =
+      request({"optimize", "48", "40", "56", "--target", "cpu", "--threads", "1", "--budget", "60s", "--quiet"}).argv;
   options.environment = environment();
   auto child = ChildProcess::spawn(options);
   ASSERT_TRUE(child.ok()) << child.error().message;
