@@ -20,7 +20,7 @@ fingerprint() {
   {
     printf '%s\n' "$preset" "$root" "${CXX:-}" "${CXXFLAGS:-}" "$nvcc"
     cd "$root" && find CMakeLists.txt CMakePresets.json cmake "$@" -type f ! -name '.*' -printf '%p %s %T@\n' | LC_ALL=C sort
-    find -L "$(command -v "${CXX:-c++}" || echo /usr/bin/c++)" ${nvcc:+"$nvcc"} -maxdepth 0 -printf '%p %s %T@\n' 2>/dev/null
+    find -L "$(command -v "${CXX:-c++}" || echo /usr/bin/c++)" ${nvcc:+"$nvcc"} -maxdepth 0 -printf '%p %s %T@\n' 2>/dev/null || true
   } | sha256sum | cut -d ' ' -f 1
 }
 

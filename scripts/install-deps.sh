@@ -10,8 +10,9 @@ what=${1:-run}
 mode=${2:-install}
 case $what in run | test | ci) ;; *) echo "install-deps.sh: '$what' is none of run, test, ci" >&2 && exit 2 ;; esac
 
-# Debian 12's and Ubuntu 22.04's and 24.04's package : how to see that it is there : what it is.
-# "command:X" a program on PATH, "header:X" an include that compiles.
+# Package of Debian 12, Ubuntu 22.04 and 24.04 | how to see that it is there | what it is | optional.
+# "command:X" is a program on PATH, "header:X" an include that compiles, "library:X" known to the loader (loaded at run
+# time). An optional one is a baseline that comparisons leave out where it is missing.
 requirements=(
   'g++|compiler|a C++20 compiler (GCC 11 or newer)'
   'cmake|cmake|CMake 3.22 or newer'
@@ -21,8 +22,8 @@ requirements=(
   'libcli11-dev|header:CLI/CLI.hpp|CLI11'
   'libsqlite3-dev|header:sqlite3.h|SQLite 3'
   'libssl-dev|header:openssl/evp.h|OpenSSL 3'
-  'libopenblas-pthread-dev|header:cblas.h|OpenBLAS'
-  'libdnnl-dev|header:dnnl.h|oneDNN'
+  'libopenblas0-pthread|library:libopenblas.so.0|OpenBLAS|optional'
+  'libdnnl-dev|library:libdnnl.so.|oneDNN|optional'
 )
 if [[ $what == test || $what == ci ]]; then
   requirements+=('libgtest-dev|header:gtest/gtest.h|GoogleTest')
@@ -45,29 +46,37 @@ is_there() {
       [[ $(printf '3.22\n%s\n' "$version" | sort -V | head -n 1) == 3.22 ]]
       ;;
     command:*) command -v "${1#command:}" >/dev/null ;;
+    library:*) [[ $(/sbin/ldconfig -p 2>/dev/null) == *"${1#library:}"* ]] ;;
     header:*) [[ -n $compiler ]] && compiles "#include <${1#header:}>" ;;
   esac
 }
 
-packages=()
+packages=()  # missing and required
 meanings=()
+optional=()  # missing and optional
 for requirement in "${requirements[@]}"; do
-  IFS='|' read -r package probe meaning <<<"$requirement"
-  if ! is_there "$probe"; then
+  IFS='|' read -r package probe meaning kind <<<"$requirement"
+  if is_there "$probe"; then continue; fi
+  if [[ $kind == optional ]]; then
+    optional+=("$package")
+  else
     packages+=("$package")
     meanings+=("$meaning")
   fi
 done
-((${#packages[@]})) || exit 0
+if [[ $mode == --check ]]; then optional=(); fi
+if ((${#packages[@]} + ${#optional[@]} == 0)); then exit 0; fi
 
 distribution=unknown
 if [[ -r /etc/os-release ]]; then
   # shellcheck source=/dev/null
   distribution=$(. /etc/os-release && printf '%s %s' "${ID:-unknown}" "${VERSION_ID:-}")
 fi
-command_line="apt-get install -y --no-install-recommends ${packages[*]}"
+wanted=("${packages[@]}" "${optional[@]}")
+command_line="apt-get install -y --no-install-recommends ${wanted[*]}"
 
-stop() {  # stop LINE...: says what to do and gives up
+stop() {  # stop LINE...: says what to do and gives up, unless only optional packages are missing
+  if ((${#packages[@]} == 0)); then exit 0; fi
   printf '%s\n' "$@" >&2
   exit 3
 }
@@ -95,18 +104,26 @@ if ((EUID != 0)); then
 fi
 
 log=$root/build/install.log
-mkdir -p "$root/build"
-: >"$log"
+mkdir -p "$root/build" 2>/dev/null || log=/dev/null
+: >"$log" 2>/dev/null || log=/dev/null
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1 </dev/null; }
-install() { apt install --no-install-recommends "${packages[@]}"; }
+install() { apt install --no-install-recommends "${wanted[@]}"; }
 
 if ((${#as_root[@]})) && ! sudo -n true 2>/dev/null; then
   sudo -v -p 'warpsmith: %u'\''s password, to install packages: ' || stop "warpsmith: as root:" "  $command_line"
 fi
-printf 'warpsmith: installing %d packages (%s) ... ' "${#packages[@]}" "${packages[*]}" >&2
-start=$SECONDS
 # Package lists are fetched only where there are none, or where they turn out to be too old.
-if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then apt update || true; fi
+if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+  printf 'warpsmith: fetching package lists\n' >&2
+  apt update || true
+fi
+wanted=("${packages[@]}")
+for package in "${optional[@]}"; do
+  if apt-cache show "$package" >/dev/null 2>&1; then wanted+=("$package"); fi
+done
+if ((${#wanted[@]} == 0)); then exit 0; fi
+printf 'warpsmith: installing %s ... ' "${wanted[*]}" >&2
+start=$SECONDS
 if ! install && ! { apt update && install; }; then
   printf 'failed\n' >&2
   tail -n 15 "$log" >&2

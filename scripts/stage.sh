@@ -21,18 +21,19 @@ for program in warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nv
   strip -o "$stage/$program" "$bin/$program"
 done
 ctest --test-dir "$root/build/stage" --show-only --verbose -L '^gpu$' --no-tests=ignore \
-  | sed -n 's/^[0-9]*: Test command: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' | while IFS= read -r program; do
+  | sed -n 's/^[0-9]*: Test command: //p' | sed 's/\\\(.\)/\1/g' | while IFS= read -r program; do
   strip -o "$stage/tests/${program##*/}" "$program"
 done
 cp "$root"/scripts/gpu/*.sh "$stage/"
 
 status=0
 while IFS= read -r -d '' program; do
-  needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+  dynamic=$(readelf -d "$program")
+  needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
   foreign=$(grep -vE "$allowed" <<<"$needed" || true)
   glibc=$(readelf --dyn-syms -W "$program" | grep -oE 'GLIBC_2\.[0-9]+' | sort -uV | tail -n 1)
   printf '%10d bytes  %-28s %s; needs %s\n' "$(stat -c %s "$program")" "${program#"$stage/"}" "$glibc" "$(tr '\n' ' ' <<<"$needed")"
-  if grep -qE '^lib(nvrtc|cublas)' <<<"$needed" && ! readelf -d "$program" | grep -q 'RUNPATH.*/usr/local/cuda/lib64'; then
+  if grep -qE '^lib(nvrtc|cublas)' <<<"$needed" && ! grep -q 'R.*PATH.*/usr/local/cuda/lib64' <<<"$dynamic"; then
     printf 'stage: %s would not look for the CUDA libraries in /usr/local/cuda/lib64\n' "${program##*/}" >&2
     status=1
   fi

@@ -17,6 +17,7 @@ fi
 mkdir -p "$out" || exit 3
 
 machine() {
+  command -v nvidia-smi >/dev/null || return 3
   nvidia-smi --query-gpu=name,compute_cap,driver_version,memory.total,power.limit,clocks.max.sm,clocks.max.mem --format=csv \
     || return 3
   printf 'toolkit: %s\n' "$(readlink -f /usr/local/cuda 2>/dev/null || echo 'none at /usr/local/cuda')"
@@ -25,15 +26,15 @@ machine() {
     printf '%s: %s\n' "$library" \
       "$({ ldconfig -p | sed -n "s|.*$library.* => ||p"; compgen -G "/usr/local/cuda/lib64/$library*"; } | head -n 1)"
   done
-  "$stage/warpsmith" info
+  "$stage/warpsmith" info || printf 'info: exit code %d\n' "$?"
 }
 
 run_tests() {
   local test name status failed=0 passed=0 skipped=0 log
   # Tests look for the worker programs beside themselves.
   for name in warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc; do ln -sf "../$name" "$stage/tests/$name"; done
-  for test in "$stage"/tests/*_test; do
-    [[ -x $test ]] || continue
+  for test in "$stage"/tests/*; do
+    [[ -x $test && ! -L $test ]] || continue
     name=${test##*/}
     if (($#)) && ! grep -qF "$(printf '%s\n' "$@")" <<<"$name"; then continue; fi
     log=$out/check-$name.txt
