@@ -12,6 +12,9 @@ endif()
 # Options of our own code. Each is given to the host compiler alone: nvcc knows other spellings.
 add_library(warpsmith_options INTERFACE)
 set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND warnings -Wno-restrict)  # GCC 12 gives it for any `"text" + std::string` (its bug 105651)
+endif()
 if(WARPSMITH_WERROR)
   list(APPEND warnings -Werror)
 endif()
@@ -42,6 +45,9 @@ function(warpsmith_library name)
   target_link_libraries(warpsmith_${name} PUBLIC ${ARG_DEPENDS} PRIVATE warpsmith_options ${ARG_PRIVATE_DEPENDS})
 endfunction()
 
+# The tests that need a GPU, for scripts/stage.sh.
+add_custom_target(gpu_tests)
+
 # warpsmith_test(name LABELS cpu SOURCES a_test.cpp DEPENDS warpsmith::base [TIMEOUT seconds] [SERIAL])
 # One GoogleTest binary, run as one CTest. SERIAL: not beside other tests, for tests that measure time. A binary with a
 # skipped case is reported as skipped, never as passed: CTest lets that hide an exit code, so the expression asks that
@@ -57,6 +63,9 @@ function(warpsmith_test name)
   set_tests_properties(${name} PROPERTIES
     LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] [0-9]+ tests?, listed below:\n(\\[  SKIPPED \\] [^\n]*\n)+\n*$")
+  if(gpu IN_LIST ARG_LABELS)
+    add_dependencies(gpu_tests ${name})
+  endif()
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()

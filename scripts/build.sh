@@ -47,7 +47,8 @@ show_failure() {
 }
 
 # build PRESET DEPS FOLDER...: leaves build/PRESET up to date, or returns non-zero after saying why. DEPS is the list of
-# packages to install first (see install-deps.sh), FOLDERs hold the sources.
+# packages to install first (see install-deps.sh), FOLDERs hold the sources. The array `targets`, where it is set, names
+# the only targets wanted.
 build() {
   local preset=$1 deps=$2
   local tree=$root/build/$preset
@@ -85,7 +86,7 @@ build() {
   [[ -t 2 ]] && printf '\r\033[K' >&2
   if ((status == 0)); then
     [[ -t 2 ]] || printf 'warpsmith: building %s (log: %s)\n' "$preset" "$log" >&2
-    (cd "$root" && exec cmake --build "$tree" --parallel "$(parallel_jobs)") 2>&1 9>&- | show_progress "$preset" "$log" || status=$?
+    (cd "$root" && exec cmake --build "$tree" --parallel "$(parallel_jobs)" ${targets:+--target "${targets[@]}"}) 2>&1 9>&- | show_progress "$preset" "$log" || status=$?
   fi
   exec 9>&-
   if ((status != 0)); then

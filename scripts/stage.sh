@@ -12,12 +12,15 @@ readonly size_limit=$((55 * 1000 * 1000))  # bytes, all of stage/ together
 # What a binary may need of the host: glibc, the driver, and the toolkit's libraries.
 readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|libcudart|libnvrtc|libcublas|libcublasLt)\.so(\.[0-9]+)*$'
 
+programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc)
+# shellcheck disable=SC2034  # read by build
+targets=("${programs[@]}" gpu_tests)
 build stage test src apps tests
 bin=$root/build/stage/bin stage=$root/stage
 rm -rf -- "$stage"
 mkdir -p "$stage/tests"
 
-for program in warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc; do
+for program in "${programs[@]}"; do
   strip -o "$stage/$program" "$bin/$program"
 done
 ctest --test-dir "$root/build/stage" --show-only --verbose -L '^gpu$' --no-tests=ignore \
