@@ -26,9 +26,7 @@ int print_knobs(const std::string& name) {
   }
   const Family* family = find_family(name);
   if (family == nullptr) {
-    std::string names = "all";
-    for (const Family* each : families()) names += ", " + each->name;
-    return report(bad_input(fmt::format("unknown family '{:.40}'; accepted: {}", name, names)));
+    return report(bad_input(fmt::format("unknown family '{:.40}'; accepted: all, {}", name, family_names())));
   }
   fmt::print("{}", knob_table_markdown(*family));
   return kExitOk;

@@ -24,8 +24,7 @@ std::size_t terminal_width() {
 
 std::string bar(double fraction) {
   const int filled = std::clamp(static_cast<int>(fraction * kBarWidth + 0.5), 0, kBarWidth);
-  return "[" + std::string(static_cast<std::size_t>(filled), '#') +
-         std::string(static_cast<std::size_t>(kBarWidth - filled), '.') + "] ";
+  return fmt::format("[{:#>{}}{:.>{}}] ", "", filled, "", kBarWidth - filled);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -456,6 +457,19 @@ ExitStatus ChildProcess::wait() {
     status_ = decode(reap(pid_));
   }
   return status_.value_or(ExitStatus{});
+}
+
+std::optional<ExitStatus> ChildProcess::wait_for(double seconds) {
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  while (!status_ && pid_ > 0) {
+    siginfo_t info{};
+    const int asked = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (asked == 0 && info.si_pid == pid_) return wait();
+    if (Clock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return wait();
 }
 
 bool ParentChannel::send(std::string_view line) { return send_line(fd_, line); }

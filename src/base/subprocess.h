@@ -75,7 +75,8 @@ class ChildProcess {
   bool send(std::string_view line);                            // false once the child has gone
   Receive receive(std::string& line, double timeout_seconds);  // closed: the child ended or closed its channel
   void kill();
-  ExitStatus wait();  // blocks until the child ends; idempotent
+  ExitStatus wait();                                   // blocks until the child ends; idempotent
+  std::optional<ExitStatus> wait_for(double seconds);  // nullopt: it still runs
   pid_t pid() const { return pid_; }
 
  private:

@@ -27,6 +27,8 @@ class Gemm {
     column_tiles_ = part(parameter(kColumnTiles), kThreadsN, thread / threads_m % threads_n);
     k_ = part(args_.k, kThreadsK, thread / (threads_m * threads_n));
 
+    sums_row_ = row_begin(row_tiles_.begin);
+
     char* own = static_cast<char*>(args_.workspace) + thread * parameter(kThreadBytes);
     packed_a_ = reinterpret_cast<float*>(own);
     packed_b_ = reinterpret_cast<float*>(own + parameter(kPackedABytes));
@@ -34,19 +36,15 @@ class Gemm {
   }
 
   void run() {
-    const std::int64_t step_n = parameter(kBlockColumns), step_k = parameter(kBlockK), step_m = parameter(kBlockRows);
-    for (std::int64_t n = column_tiles_.begin; n < column_tiles_.end; n += step_n) {
-      const Range columns{n, std::min(n + step_n, column_tiles_.end)};
-      ld_sums_ = round_up(column_begin(columns.end) - column_begin(columns.begin), kSumsAlignment);
-      for (std::int64_t k = k_.begin; k < k_.end; k += step_k) {
-        const Range depth{k, std::min(k + step_k, k_.end)};
-        if constexpr (kConfig.b == Source::packed) pack_b(columns, depth);
-        for (std::int64_t m = row_tiles_.begin; m < row_tiles_.end; m += step_m) {
-          const Range rows{m, std::min(m + step_m, row_tiles_.end)};
-          if constexpr (kConfig.a == Source::packed) pack_a(rows, depth);
-          multiply_block(rows, columns, depth);
-        }
-      }
+    if ((parameter(kPreload) & kPreloadPages) != 0) preload_pages();
+    const std::int64_t step = parameter(kBlockColumns);
+    for (std::int64_t n = column_tiles_.begin; n < column_tiles_.end; n += step) {
+      const Range columns{n, std::min(n + step, column_tiles_.end)};
+      ld_sums_ = sums_stride(column_begin(columns.end) - column_begin(columns.begin));
+      if (parameter(kDepthInner) != 0)
+        run_depth_inner(columns);
+      else
+        run_rows_inner(columns);
     }
     if (parameter(kThreadsK) > 1) add_partial_sums();
   }
@@ -54,8 +52,11 @@ class Gemm {
  private:
   using S = Simd<kConfig.lanes>;
   static constexpr bool kOuter = kConfig.form == Form::outer;
+  static constexpr int kPageBytes = 4096;
   static constexpr int kColumnUnit = kOuter ? kConfig.lanes : 1;  // elements of n per unit of a tile's columns
-  static constexpr int kSumsAlignment = 16;
+
+  // An odd number of cache lines, so that the rows of a tile fall into different sets.
+  static std::int64_t sums_stride(std::int64_t width) { return round_up(width, 16) | 16; }
 
   std::int64_t parameter(Parameter index) const { return args_.parameters[index]; }
 
@@ -89,13 +90,81 @@ class Gemm {
     return depth * kConfig.columns * kConfig.lanes;
   }
 
+  void run_rows_inner(Range columns) {
+    for (std::int64_t k = k_.begin; k < k_.end; k += parameter(kBlockK)) {
+      const Range depth{k, std::min(k + parameter(kBlockK), k_.end)};
+      if constexpr (kConfig.b == Source::packed) pack_b(columns, depth, packed_b_);
+      for (std::int64_t m = row_tiles_.begin; m < row_tiles_.end; m += parameter(kBlockRows)) {
+        const Range rows{m, std::min(m + parameter(kBlockRows), row_tiles_.end)};
+        run_block(rows, columns, depth, packed_b_);
+      }
+    }
+  }
+
+  // Packed B holds all of k, and the sums of one row block stay in cache until they are done.
+  void run_depth_inner(Range columns) {
+    const std::int64_t block_floats = parameter(kBlockColumns) * packed_b_floats(parameter(kBlockK));
+    for (std::int64_t m = row_tiles_.begin; m < row_tiles_.end; m += parameter(kBlockRows)) {
+      const Range rows{m, std::min(m + parameter(kBlockRows), row_tiles_.end)};
+      float* packed = packed_b_;
+      if (parameter(kThreadsK) == 1) sums_row_ = row_begin(rows.begin);
+      for (std::int64_t k = k_.begin; k < k_.end; k += parameter(kBlockK)) {
+        const Range depth{k, std::min(k + parameter(kBlockK), k_.end)};
+        if (kConfig.b == Source::packed && m == row_tiles_.begin) pack_b(columns, depth, packed);
+        run_block(rows, columns, depth, packed);
+        if constexpr (kConfig.b == Source::packed) packed += block_floats;
+      }
+    }
+  }
+
+  void run_block(Range rows, Range columns, Range depth, float* packed_b) {
+    if (kConfig.b != Source::packed && (parameter(kPreload) & kPreloadB) != 0) preload_b(columns, depth);
+    if constexpr (kConfig.a == Source::packed) pack_a(rows, depth);
+    if (parameter(kRowsInner) != 0) {
+      for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+        for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+          run_tile(rows, columns, depth, row, column, packed_b);
+        }
+      }
+    } else {
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+          run_tile(rows, columns, depth, row, column, packed_b);
+        }
+      }
+    }
+  }
+
+  // Asks for one line of every page of the operands, so that their address translations run side by side.
+  void preload_pages() const {
+    const auto touch = [](const std::uint16_t* matrix, std::int64_t rows, std::int64_t stride) {
+      const auto* byte = reinterpret_cast<const char*>(matrix);
+      for (const char* end = byte + 2 * rows * stride; byte < end; byte += kPageBytes) prefetch_l1(byte);
+    };
+    touch(args_.b, kConfig.b_k_major ? args_.n : args_.k, args_.ldb);
+    touch(args_.a, kConfig.a_k_major ? args_.m : args_.k, args_.lda);
+    touch(args_.c, args_.m, args_.ldc);
+  }
+
+  // Asks for a block of B in place, so that its way from memory overlaps with the packing of A.
+  void preload_b(Range columns, Range depth) const {
+    const std::int64_t width = std::min(column_begin(columns.end), args_.n) - column_begin(columns.begin);
+    const std::int64_t lines = kConfig.b_k_major ? width : depth.size();
+    const std::int64_t bytes = 2 * (kConfig.b_k_major ? depth.size() : width);
+    const auto* line = reinterpret_cast<const char*>(b_at(columns.begin, depth.begin));
+    for (std::int64_t i = 0; i < lines; ++i, line += 2 * args_.ldb) {
+      for (std::int64_t byte = 0; byte < bytes; byte += 64) prefetch_l1(line + byte);
+    }
+  }
+
   void pack_a(Range tiles, Range depth) {
     float* to = packed_a_;
     for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += packed_a_floats(depth.size())) {
       const std::uint16_t* from = a_at(tile, depth.begin);
       const int rows = tile_rows(tile);
       if constexpr (kOuter && kConfig.a_k_major) {
-        pack_rows<kConfig.element, kConfig.lanes>(from, args_.lda, rows, depth.size(), to, kConfig.a_stride);
+        pack_rows<kConfig.element, kConfig.lanes>(from, args_.lda, rows, depth.size(), to, kConfig.a_stride,
+                                                  parameter(kPrefetchA));
       } else if constexpr (kOuter) {
         pack_rows<kConfig.element, kConfig.lanes>(from, args_.lda, depth.size(), rows, to, packed_a_width<kConfig>());
       } else if constexpr (kConfig.a_k_major) {
@@ -106,8 +175,7 @@ class Gemm {
     }
   }
 
-  void pack_b(Range tiles, Range depth) {
-    float* to = packed_b_;
+  void pack_b(Range tiles, Range depth, float* to) {
     for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += packed_b_floats(depth.size())) {
       const std::uint16_t* from = b_at(tile, depth.begin);
       const int columns = tile_columns(tile);
@@ -125,21 +193,7 @@ class Gemm {
     }
   }
 
-  void multiply_block(Range rows, Range columns, Range depth) {
-    if (parameter(kRowsInner) != 0) {
-      for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-        for (std::int64_t row = rows.begin; row < rows.end; ++row) multiply_tile(rows, columns, depth, row, column);
-      }
-    } else {
-      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-        for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-          multiply_tile(rows, columns, depth, row, column);
-        }
-      }
-    }
-  }
-
-  void multiply_tile(Range rows, Range columns, Range depth, std::int64_t row, std::int64_t column) {
+  void run_tile(Range rows, Range columns, Range depth, std::int64_t row, std::int64_t column, float* packed_b) {
     TileArguments t;
     t.depth = depth.size();
     if constexpr (kConfig.a == Source::packed) {
@@ -147,31 +201,31 @@ class Gemm {
     } else {
       t.a = a_at(row, depth.begin);
       t.lda = args_.lda;
+      t.prefetch_a = parameter(kPrefetchA);
     }
     const bool b_in_place = kConfig.b == Source::direct || (kConfig.b == Source::fused && row == rows.begin);
     if (b_in_place) {
       t.b = b_at(column, depth.begin);
       t.ldb = args_.ldb;
-      t.copy = packed_b_;
+      t.copy = packed_b;
       t.prefetch = parameter(kPrefetch) * (kOuter ? args_.ldb : 1);
     } else {
-      t.b = kConfig.b == Source::fused ? packed_b_
-                                       : packed_b_ + (column - columns.begin) * packed_b_floats(t.depth);
+      t.b = kConfig.b == Source::fused ? packed_b : packed_b + (column - columns.begin) * packed_b_floats(t.depth);
     }
     const std::int64_t first_row = row_begin(row), first_column = column_begin(column);
     t.ld_sums = ld_sums_;
-    t.sums = sums_ + (first_row - row_begin(row_tiles_.begin)) * ld_sums_ + first_column - column_begin(columns.begin);
-    t.load_sums = depth.begin > k_.begin;
+    t.sums = sums_ + (first_row - sums_row_) * ld_sums_ + first_column - column_begin(columns.begin);
+    t.add_sums = depth.begin > k_.begin;
     if (depth.end == args_.k && parameter(kThreadsK) == 1) t.c = args_.c + first_row * args_.ldc + first_column;
     t.ldc = args_.ldc;
     const int width = tile_columns(column);
     t.last_count = static_cast<int>(
         std::min<std::int64_t>(kColumnUnit, args_.n - first_column - std::int64_t{width - 1} * kColumnUnit));
-    run_tile(t, tile_rows(row), width, b_in_place);
+    run_shape(t, tile_rows(row), width, b_in_place);
   }
 
-  static void run_tile(const TileArguments& t, int rows, int columns, bool b_in_place) {
-    if constexpr (kConfig.rows > 1) {
+  static void run_shape(const TileArguments& t, int rows, int columns, bool b_in_place) {
+    if constexpr (kConfig.uneven_rows) {
       if (rows < kConfig.rows) return run_rows<kConfig.rows - 1>(t, columns, b_in_place);
     }
     run_rows<kConfig.rows>(t, columns, b_in_place);
@@ -179,7 +233,7 @@ class Gemm {
 
   template <int kRows>
   static void run_rows(const TileArguments& t, int columns, bool b_in_place) {
-    if constexpr (kConfig.columns > 1) {
+    if constexpr (kConfig.uneven_columns) {
       if (columns < kConfig.columns) return run_columns<kRows, kConfig.columns - 1>(t, b_in_place);
     }
     run_columns<kRows, kConfig.columns>(t, b_in_place);
@@ -219,8 +273,10 @@ class Gemm {
         }
         const auto half = S::template narrow<kConfig.element>(sum);
         std::uint16_t* c = args_.c + row * args_.ldc + column;
-        if (column + kConfig.lanes <= args_.n) S::store_half(c, half);
-        else S::store_half(c, half, static_cast<int>(args_.n - column));
+        if (column + kConfig.lanes <= args_.n)
+          S::store_half(c, half);
+        else
+          S::store_half(c, half, static_cast<int>(args_.n - column));
       }
     }
   }
@@ -232,6 +288,7 @@ class Gemm {
   float* packed_b_ = nullptr;
   float* sums_ = nullptr;
   std::int64_t ld_sums_ = 0;
+  std::int64_t sums_row_ = 0;  // row of C that the sums begin at
 };
 
 }  // namespace warpsmith::cpu

@@ -11,8 +11,8 @@ struct WarpsmithCpuArguments {
   std::uint16_t* c;
   std::int64_t m, n, k;
   std::int64_t lda, ldb, ldc;
-  void* workspace;                   // workspace_bytes of the launch, 4096-byte aligned, contents undefined
-  const std::int64_t* parameters;    // the launch's run-time knobs
+  void* workspace;                 // workspace_bytes of the launch, 4096-byte aligned, contents undefined
+  const std::int64_t* parameters;  // the launch's run-time knobs
   int threads;
   void (*barrier)(void* barrier_state);  // blocks until all `threads` threads have called it
   void* barrier_state;

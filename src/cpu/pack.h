@@ -31,10 +31,14 @@ inline void widen_run(const std::uint16_t* source, std::int64_t count, float* de
 }
 
 // `rows` runs of `count` elements, `stride` apart, to rows of `width` floats: a block that is read as it is stored.
+// With `ahead` > 0 the elements that far on are fetched on the way: those of the next block.
 template <Element kElement, int kLanes>
 inline void pack_rows(const std::uint16_t* source, std::int64_t stride, std::int64_t rows, std::int64_t count,
-                      float* destination, std::int64_t width) {
+                      float* destination, std::int64_t width, std::int64_t ahead = 0) {
   for (std::int64_t r = 0; r < rows; ++r) {
+    if (ahead > 0) {
+      for (std::int64_t i = 0; i < count; i += 32) prefetch_l2(source + r * stride + ahead + i);
+    }
     widen_run<kElement, kLanes>(source + r * stride, count, destination + r * width);
   }
 }

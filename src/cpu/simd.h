@@ -11,6 +11,17 @@
 
 namespace warpsmith::cpu {
 
+// Prefetches into the first or the second level of cache. The empty statement keeps functions that do nothing else from
+// being taken for free of effects and dropped.
+[[gnu::always_inline]] inline void prefetch_l1(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+  asm volatile("");
+}
+[[gnu::always_inline]] inline void prefetch_l2(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+  asm volatile("");
+}
+
 template <int kLanes>
 struct Simd;
 
@@ -38,8 +49,8 @@ struct Simd<8> {
     const __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32(count / 2), _mm_setr_epi32(0, 1, 2, 3));
     const __m128i even = _mm_maskload_epi32(reinterpret_cast<const int*>(p), pairs);
     if (count % 2 == 0) return even;
-    const __m128i last = _mm_cmpeq_epi16(_mm_set1_epi16(static_cast<short>(count - 1)),
-                                         _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m128i last =
+        _mm_cmpeq_epi16(_mm_set1_epi16(static_cast<short>(count - 1)), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
     return _mm_or_si128(even, _mm_and_si128(last, _mm_set1_epi16(static_cast<short>(p[count - 1]))));
   }
   static void store_half(std::uint16_t* p, Half v, int count) {
@@ -51,8 +62,10 @@ struct Simd<8> {
 
   template <Element kElement>
   static Float widen(Half v) {
-    if constexpr (kElement == Element::f16) return _mm256_cvtph_ps(v);
-    else return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+    if constexpr (kElement == Element::f16)
+      return _mm256_cvtph_ps(v);
+    else
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
   }
   // Round to nearest, ties to even; NaN stays NaN.
   template <Element kElement>
@@ -93,8 +106,10 @@ struct Simd<16> {
 
   template <Element kElement>
   static Float widen(Half v) {
-    if constexpr (kElement == Element::f16) return _mm512_cvtph_ps(v);
-    else return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+    if constexpr (kElement == Element::f16)
+      return _mm512_cvtph_ps(v);
+    else
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
   }
   template <Element kElement>
   static Half narrow(Float v) {

@@ -10,19 +10,31 @@
 namespace warpsmith::cpu {
 
 struct TileArguments {
-  const void* a = nullptr;     // packed floats, or 16-bit elements with `lda` between rows
-  const void* b = nullptr;     // packed floats, or 16-bit elements with `ldb` between rows as stored
+  const void* a = nullptr;  // packed floats, or 16-bit elements with `lda` between rows
+  const void* b = nullptr;  // packed floats, or 16-bit elements with `ldb` between rows as stored
   std::int64_t lda = 0, ldb = 0;
-  std::int64_t depth = 0;      // elements of k
-  float* copy = nullptr;       // Source::fused: receives the widened B
-  float* sums = nullptr;       // float accumulators between blocks of k
+  std::int64_t depth = 0;  // elements of k
+  float* copy = nullptr;   // Source::fused: receives the widened B
+  float* sums = nullptr;   // float accumulators between blocks of k
   std::int64_t ld_sums = 0;
-  bool load_sums = false;      // start from them, not from zero
+  bool add_sums = false;       // there are sums of earlier blocks of k
   std::uint16_t* c = nullptr;  // null: not the last block of k, leave the result in sums
   std::int64_t ldc = 0;
-  int last_count = 0;          // outer: valid lanes of the tile's last vector
-  std::int64_t prefetch = 0;   // elements from B's current position to the place to prefetch
+  int last_count = 0;           // outer: valid lanes of the tile's last vector
+  std::int64_t prefetch_a = 0;  // inner: elements from A's current position to the place to prefetch
+  std::int64_t prefetch = 0;    // elements from B's current position to the place to prefetch
 };
+
+// Fetches the cache lines that a tile writes at its end, while it computes.
+inline void prefetch_result(const TileArguments& t, int rows, int columns) {
+  const char* first = t.c != nullptr ? reinterpret_cast<const char*>(t.c) : reinterpret_cast<const char*>(t.sums);
+  const std::int64_t stride = t.c != nullptr ? 2 * t.ldc : 4 * t.ld_sums;
+  const std::int64_t bytes = columns * (t.c != nullptr ? 2 : 4);
+  for (int i = 0; i < rows; ++i) {
+    for (std::int64_t byte = 0; byte < bytes; byte += 64) prefetch_l1(first + i * stride + byte);
+    prefetch_l1(first + i * stride + bytes - 1);
+  }
+}
 
 // Floats between consecutive k of packed A in the outer form when A is stored k x m.
 template <CpuConfig kConfig>
@@ -60,7 +72,7 @@ struct OuterTile {
     if constexpr (kConfig.prefetch && kB != Source::packed) {
       const auto* ahead = static_cast<const char*>(b_row) + 2 * t.prefetch;
 #pragma GCC unroll 32
-      for (int byte = 0; byte < kColumns * kLanes * 2; byte += 64) _mm_prefetch(ahead + byte, _MM_HINT_T0);
+      for (int byte = 0; byte < kColumns * kLanes * 2; byte += 64) prefetch_l1(ahead + byte);
     }
 #pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
@@ -71,13 +83,12 @@ struct OuterTile {
   }
 
   [[gnu::noinline]] static void run(const TileArguments& t) {
+    prefetch_result(t, kRows, kColumns * kLanes);
     Float sum[kRows][kColumns];
 #pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 32
-      for (int j = 0; j < kColumns; ++j) {
-        sum[i][j] = t.load_sums ? S::load(t.sums + i * t.ld_sums + j * kLanes) : S::zero();
-      }
+      for (int j = 0; j < kColumns; ++j) sum[i][j] = S::zero();
     }
 
     constexpr int kElementBytes = kB == Source::packed ? 4 : 2;
@@ -105,6 +116,15 @@ struct OuterTile {
   }
 
   [[gnu::always_inline]] static void store(const TileArguments& t, Float (&sum)[kRows][kColumns]) {
+    if (t.add_sums) {
+#pragma GCC unroll 32
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 32
+        for (int j = 0; j < kColumns; ++j) {
+          sum[i][j] = S::add(sum[i][j], S::load(t.sums + i * t.ld_sums + j * kLanes));
+        }
+      }
+    }
     if (t.c == nullptr) {
 #pragma GCC unroll 32
       for (int i = 0; i < kRows; ++i) {
@@ -120,8 +140,10 @@ struct OuterTile {
       for (int j = 0; j < kColumns; ++j) {
         std::uint16_t* c = t.c + i * t.ldc + j * kLanes;
         const auto half = S::template narrow<kConfig.element>(sum[i][j]);
-        if (j == kColumns - 1 && partial) S::store_half(c, half, t.last_count);
-        else S::store_half(c, half);
+        if (j == kColumns - 1 && partial)
+          S::store_half(c, half, t.last_count);
+        else
+          S::store_half(c, half);
       }
     }
   }
@@ -152,12 +174,15 @@ struct InnerTile {
     for (int j = 0; j < kColumns; ++j) {
       b[j] = load<kConfig.b, kColumns>(t.b, t.ldb, j, k, count);
       if constexpr (kConfig.prefetch && kConfig.b == Source::direct) {
-        _mm_prefetch(static_cast<const char*>(t.b) + 2 * (j * t.ldb + k + t.prefetch), _MM_HINT_T0);
+        prefetch_l1(static_cast<const char*>(t.b) + 2 * (j * t.ldb + k + t.prefetch));
       }
     }
 #pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
       const Float a = load<kConfig.a, kRows>(t.a, t.lda, i, k, count);
+      if constexpr (kConfig.prefetch_a && kConfig.a == Source::direct) {
+        prefetch_l1(static_cast<const char*>(t.a) + 2 * (i * t.lda + k + t.prefetch_a));
+      }
 #pragma GCC unroll 32
       for (int j = 0; j < kColumns; ++j) sum[i][j] = S::fma(a, b[j], sum[i][j]);
     }
@@ -203,7 +228,7 @@ struct InnerTile {
         const int count = kColumns - j < 8 ? kColumns - j : 8;
         float* sums = t.sums + i * t.ld_sums + j;
         __m256 row = _mm256_load_ps(&result[i][j]);
-        if (t.load_sums) row = _mm256_add_ps(row, _mm256_loadu_ps(sums));  // lanes past `count` are not kept
+        if (t.add_sums) row = _mm256_add_ps(row, _mm256_loadu_ps(sums));  // lanes past `count` are not kept
         if (t.c == nullptr) {
           alignas(32) float lanes[8];
           _mm256_store_ps(lanes, row);
@@ -211,8 +236,10 @@ struct InnerTile {
         } else {
           const auto half = Simd<8>::narrow<kConfig.element>(row);
           std::uint16_t* c = t.c + i * t.ldc + j;
-          if (count == 8) Simd<8>::store_half(c, half);
-          else Simd<8>::store_half(c, half, count);
+          if (count == 8)
+            Simd<8>::store_half(c, half);
+          else
+            Simd<8>::store_half(c, half, count);
         }
       }
     }

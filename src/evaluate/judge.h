@@ -53,17 +53,22 @@ WARPSMITH_HOST_DEVICE inline AcceptableRange acceptable_range(Criterion criterio
   return range;
 }
 
-// |c - c64| over the allowed error, gamma(K) * sum|a||b| plus half a unit in the last place of c64's element: at most
-// about 1 for a right result. 0 where it has no meaning (NaN or infinity on either side).
+// gamma(K) * sum|a||b| plus half a unit in the last place of a finite c64 in the element type.
+WARPSMITH_HOST_DEVICE inline double allowed_error(double c64, double sum_of_magnitudes, std::int64_t k,
+                                                  ElementType type) {
+  int exponent = static_cast<int>((double_bits(c64) >> 52) & 0x7ff) - 1023;
+  if (exponent < 1 - exponent_bias(type)) exponent = 1 - exponent_bias(type);
+  return power_of_two(exponent - mantissa_bits(type) - 1) + error_gamma(k) * sum_of_magnitudes;
+}
+
+// |c - c64| over the allowed error: at most about 1 for a right result. 0 where it has no meaning (NaN or infinity on
+// either side).
 WARPSMITH_HOST_DEVICE inline double error_ratio(std::uint16_t c, double c64, double sum_of_magnitudes, std::int64_t k,
                                                 ElementType type) {
   const double got = element_to_double(c, type);
   const double difference = got > c64 ? got - c64 : c64 - got;
-  int exponent = static_cast<int>((double_bits(c64) >> 52) & 0x7ff) - 1023;
-  if (exponent < 1 - exponent_bias(type)) exponent = 1 - exponent_bias(type);
-  if (!(difference <= 1e300) || exponent > exponent_bias(type)) return 0;
-  const double half_ulp = power_of_two(exponent - mantissa_bits(type) - 1);
-  return difference / (half_ulp + error_gamma(k) * sum_of_magnitudes);
+  if (!(difference <= 1e300)) return 0;
+  return difference / allowed_error(c64, sum_of_magnitudes, k, type);
 }
 
 }  // namespace warpsmith

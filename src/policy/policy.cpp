@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "policy/evolution.h"
 #include "policy/random_policy.h"
 
@@ -14,7 +15,7 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, PolicyContext
   if (context.families.empty()) return bad_input("a policy needs at least one kernel family");
   if (name == "random") return std::unique_ptr<Policy>(std::make_unique<RandomPolicy>(std::move(context)));
   if (name == "evolution") return std::unique_ptr<Policy>(std::make_unique<EvolutionPolicy>(std::move(context)));
-  return bad_input(fmt::format("unknown policy '{:.40}'; accepted: {}", name, fmt::join(policy_names(), ", ")));
+  return bad_input(fmt::format("unknown policy '{}'; accepted: {}", printable(name), fmt::join(policy_names(), ", ")));
 }
 
 }  // namespace warpsmith

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace warpsmith {
 
 std::string_view to_string(Target target) {
@@ -23,7 +25,7 @@ Result<Target> parse_target(std::string_view text) {
   for (const Target target : {Target::cpu, Target::sm80, Target::sm90}) {
     if (text == to_string(target)) return target;
   }
-  return bad_input(fmt::format("unknown target '{:.40}'; accepted: cpu, sm80, sm90, replay:FILE", text));
+  return bad_input(fmt::format("unknown target '{}'; accepted: cpu, sm80, sm90, replay:FILE", printable(text)));
 }
 
 std::string Machine::id() const { return fmt::format("{}/{}/cc{}/{}", kind, name, compute_capability, units); }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace warpsmith {
 
 namespace {
@@ -23,7 +25,7 @@ Result<Enum> parse_word(std::string_view text, const std::array<std::pair<std::s
     accepted += accepted.empty() ? "" : ", ";
     accepted += word;
   }
-  return bad_input(fmt::format("unknown {} '{:.40}'; accepted: {}", what, text, accepted));
+  return bad_input(fmt::format("unknown {} '{}'; accepted: {}", what, printable(text), accepted));
 }
 
 constexpr std::array<std::pair<std::string_view, Layout>, 4> kLayouts{
@@ -59,10 +61,11 @@ Result<std::int64_t> parse_dimension(std::string_view text, char name) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool number = end == text.data() + text.size() && !text.empty();
   if (!number || (error != std::errc() && error != std::errc::result_out_of_range)) {
-    return bad_input(fmt::format("size {} = '{:.40}' is not a whole number", name, text));
+    return bad_input(fmt::format("size {} = '{}' is not a whole number", name, printable(text)));
   }
   if (error == std::errc::result_out_of_range || value < 1 || value > kMaxDimension) {
-    return bad_input(fmt::format("size {} = {:.40} is out of range; accepted: 1 to {}", name, text, kMaxDimension));
+    return bad_input(
+        fmt::format("size {} = {} is out of range; accepted: 1 to {}", name, printable(text), kMaxDimension));
   }
   return value;
 }
@@ -86,7 +89,7 @@ std::string to_string(const Problem& problem) {
 Result<Shape> parse_shape(std::string_view text) {
   const auto words = split_words(text, " \tx_X*,");
   if (words.size() != 3) {
-    return bad_input(fmt::format("'{:.60}' is not a shape; accepted: M N K, MxNxK or M_N_K", text));
+    return bad_input(fmt::format("'{}' is not a shape; accepted: M N K, MxNxK or M_N_K", printable(text, 60)));
   }
   std::array<std::int64_t, 3> sizes{};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -107,7 +110,8 @@ Result<Shape> parse_shape(std::string_view text) {
 Result<Problem> parse_problem(std::string_view text) {
   const auto words = split_words(text, " \t");
   if (words.empty() || words.size() > 4) {
-    return bad_input(fmt::format("'{:.60}' is not a problem; accepted: MxNxK [layout [element [accumulator]]]", text));
+    return bad_input(
+        fmt::format("'{}' is not a problem; accepted: MxNxK [layout [element [accumulator]]]", printable(text, 60)));
   }
   const auto shape = parse_shape(words[0]);
   if (!shape) return shape.error();

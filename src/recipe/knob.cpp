@@ -23,6 +23,15 @@ const Family* find_family(std::string_view name) {
   return nullptr;
 }
 
+std::string family_names() {
+  std::string names;
+  for (const Family* family : families()) {
+    if (!names.empty()) names += ", ";
+    names += family->name;
+  }
+  return names;
+}
+
 std::vector<const Family*> families_for(Target target) {
   std::vector<const Family*> fitting;
   for (const Family* family : families()) {

@@ -57,6 +57,7 @@ struct Family {
 // All families, and the one of a name (null if unknown).
 const std::vector<const Family*>& families();
 const Family* find_family(std::string_view name);
+std::string family_names();                              // "cpu, sm90, sm80", for messages
 std::vector<const Family*> families_for(Target target);  // a compute-capability 9.0 target runs sm80's families too
 
 // Defined beside their rules, in cpu_family.cpp, sm90_family.cpp and sm80_family.cpp.

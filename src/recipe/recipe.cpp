@@ -2,10 +2,13 @@
 #include "recipe/recipe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
+
+#include "base/text.h"
 
 namespace warpsmith {
 
@@ -40,21 +43,16 @@ std::string accepted_values(const KnobField& field) {
     if (i == kShown && field.values.size() > kShown + 1) {
       return text + ", ... " + value_text(field, static_cast<int>(field.values.size()) - 1);
     }
-    text += (i == 0 ? "" : ", ") + value_text(field, static_cast<int>(i));
+    text += i == 0 ? "" : ", ";
+    text += value_text(field, static_cast<int>(i));
   }
   return text;
 }
 
 std::string knob_names(const Family& family) {
-  std::string text;
-  for (const Knob& knob : family.knobs) text += (text.empty() ? "" : ", ") + knob.name;
-  return text;
-}
-
-std::string family_names() {
-  std::string text;
-  for (const Family* family : families()) text += (text.empty() ? "" : ", ") + family->name;
-  return text;
+  std::vector<std::string> names;
+  for (const Knob& knob : family.knobs) names.push_back(knob.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string print(const Recipe& recipe, bool only_changed) {
@@ -64,7 +62,8 @@ std::string print(const Recipe& recipe, bool only_changed) {
     std::string value;
     bool changed = false;
     for (const KnobField& field : knob.fields) {
-      value += (value.empty() ? "" : "x") + value_text(field, recipe.choice(at));
+      value += value.empty() ? "" : "x";
+      value += value_text(field, recipe.choice(at));
       changed = changed || recipe.choice(at) != index_of(field, field.default_value);
       ++at;
     }
@@ -91,8 +90,9 @@ Status parse_knob(std::string_view word, Recipe& recipe, std::vector<bool>& seen
       const std::size_t cut = last ? std::string_view::npos : rest.find('x');
       const int choice = parse_value(knob.fields[f], rest.substr(0, cut));
       if (choice < 0 || (!last && cut == std::string_view::npos)) {
-        return bad_input(fmt::format("{}: '{:.40}' is not a value of {}; accepted: {}", knob.name,
-                                     word.substr(equals + 1), knob.fields[f].name, accepted_values(knob.fields[f])));
+        return bad_input(fmt::format("{}: '{}' is not a value of {}; accepted: {}", knob.name,
+                                     printable(word.substr(equals + 1)), knob.fields[f].name,
+                                     accepted_values(knob.fields[f])));
       }
       recipe.set_choice(first_field + f, choice);
       if (!last) rest = rest.substr(cut + 1);
@@ -100,7 +100,7 @@ Status parse_knob(std::string_view word, Recipe& recipe, std::vector<bool>& seen
     return ok_status();
   }
   return bad_input(
-      fmt::format("unknown knob '{:.40}' of family {}; accepted: {}", name, family.name, knob_names(family)));
+      fmt::format("unknown knob '{}' of family {}; accepted: {}", printable(name), family.name, knob_names(family)));
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ Result<Recipe> parse_recipe(std::string_view text) {
   if (words.empty()) return bad_input("empty recipe; expected: FAMILY knob=value ...");
   const Family* family = find_family(words[0]);
   if (family == nullptr) {
-    return bad_input(fmt::format("unknown family '{:.40}'; accepted: {}", words[0], family_names()));
+    return bad_input(fmt::format("unknown family '{}'; accepted: {}", printable(words[0]), family_names()));
   }
   Recipe recipe(*family);
   std::vector<bool> seen(family->knobs.size(), false);
@@ -175,9 +175,11 @@ std::string knob_table_markdown(const Family& family) {
   for (const Knob& knob : family.knobs) {
     std::string values, defaults;
     for (const KnobField& field : knob.fields) {
-      values += (values.empty() ? "" : " x ") +
-                (knob.fields.size() > 1 ? "{" + accepted_values(field) + "}" : accepted_values(field));
-      defaults += (defaults.empty() ? "" : "x") + value_text(field, index_of(field, field.default_value));
+      const std::string accepted = accepted_values(field);
+      values += values.empty() ? "" : " x ";
+      values += knob.fields.size() > 1 ? fmt::format("{{{}}}", accepted) : accepted;
+      defaults += defaults.empty() ? "" : "x";
+      defaults += value_text(field, index_of(field, field.default_value));
     }
     text += fmt::format("| `{}` | {} | {} | {} |\n", knob.name, values, defaults, knob.meaning);
   }

@@ -19,7 +19,7 @@ struct ConcludeOptions {
   Archive::Scope scope;
   int finalists = 3;  // measured again before one is chosen: the fastest of many noisy times is a lucky one
   TimingEffort finalist_effort{1.0, 15};
-  TimingEffort comparison_effort{4.0, 25};
+  TimingEffort comparison_effort{1.0, 25};  // of each subject
   std::filesystem::path kernels;  // directory for the winner's source and launch descriptor
 };
 

@@ -1,4 +1,5 @@
 // Files that are no archives, damaged or newer ones, and places that cannot be written.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ void expect_error(const std::filesystem::path& path, ErrorKind kind, const std::
 void fill(const std::filesystem::path& path, int attempts) {
   const auto archive = open_archive(path);
   for (int i = 0; i < attempts; ++i) {
-    ASSERT_TRUE(archive->record(make_scope(), make_accepted("recipe " + std::to_string(i), 1 + i)).ok());
+    ASSERT_TRUE(archive->record(make_scope(), make_accepted(fmt::format("recipe {}", i), 1 + i)).ok());
   }
 }
 
@@ -148,7 +149,7 @@ int expect_environment(const std::filesystem::path& path) {
   const auto archive = Archive::open(path);
   if (archive.ok()) return 1;
   if (archive.error().kind != ErrorKind::environment) return 2;
-  return archive.error().message.find("cannot open archive " + path.string()) == 0 ? 0 : 3;
+  return archive.error().message.find(fmt::format("cannot open archive {}", path.string())) == 0 ? 0 : 3;
 }
 
 TEST(ArchiveErrors, DirectoryWithoutWritePermission) {

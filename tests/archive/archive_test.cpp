@@ -1,6 +1,7 @@
 // What is recorded comes back, per scope, in order, and ranked.
 #include "archive/archive.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -113,11 +114,11 @@ TEST_F(ArchiveTest, ScopesAreApart) {
   scopes[2].machine.name = "Another CPU";
   scopes[3].threads = 2;
   scopes[4].problem.accumulator = AccumulatorType::f16;
-  for (std::size_t i = 0; i < scopes.size(); ++i) record(scopes[i], make_accepted("r" + std::to_string(i), 1));
+  for (std::size_t i = 0; i < scopes.size(); ++i) record(scopes[i], make_accepted(fmt::format("r{}", i), 1));
   for (std::size_t i = 0; i < scopes.size(); ++i) {
     const auto history = archive_->history(scopes[i]).value();
     ASSERT_EQ(history.size(), 1u);
-    EXPECT_EQ(history[0].recipe, "r" + std::to_string(i));
+    EXPECT_EQ(history[0].recipe, fmt::format("r{}", i));
   }
   EXPECT_EQ(archive_->attempt_count().value(), 5);
 }
@@ -208,7 +209,7 @@ TEST_F(ArchiveTest, ServesSeveralThreads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this, t] {
       for (int i = 0; i < 25; ++i) {
-        EXPECT_TRUE(archive_->record(scope_, make_accepted("t" + std::to_string(t), 1 + i)).ok());
+        EXPECT_TRUE(archive_->record(scope_, make_accepted(fmt::format("t{}", t), 1 + i)).ok());
         EXPECT_TRUE(archive_->best(scope_).ok());
       }
     });
@@ -222,7 +223,7 @@ TEST_F(ArchiveTest, RecordingIsQuick) {
   std::vector<double> milliseconds;
   for (int i = 0; i < 101; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    record(scope_, make_accepted("r" + std::to_string(i), 1 + i));
+    record(scope_, make_accepted(fmt::format("r{}", i), 1 + i));
     milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   std::nth_element(milliseconds.begin(), milliseconds.begin() + 50, milliseconds.end());

@@ -1,4 +1,5 @@
 // The archive outlives its writers: killed at any moment, two at once, or with a full disk.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -80,7 +81,7 @@ void record_numbers(const std::filesystem::path& path, std::uint64_t first, std:
   auto archive = Archive::open(path);
   if (!archive) _exit(2);
   for (std::uint64_t number = first; number < first + count; ++number) {
-    AttemptRecord attempt = make_accepted("cpu tile=" + std::to_string(number), 1.0 + static_cast<double>(number));
+    AttemptRecord attempt = make_accepted(fmt::format("cpu tile={}", number), 1.0 + static_cast<double>(number));
     attempt.seed = number;
     if (!(*archive)->record(make_scope(), attempt)) _exit(3);
     acknowledge(number);
@@ -125,7 +126,7 @@ TEST(Kill, WhileTheArchiveIsBeingCreated) {
   const TemporaryDirectory directory;
   std::mt19937_64 random(2);
   for (int round = 0; round < 40; ++round) {
-    const auto path = directory / ("archive-" + std::to_string(round));
+    const auto path = directory / fmt::format("archive-{}", round);
     Writer writer([&](const auto& acknowledge) { record_numbers(path, 0, 1'000'000, acknowledge); });
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 12'000));
     writer.kill();
@@ -195,7 +196,7 @@ TEST(DiskFull, IsAnEnvironmentErrorAndKeepsOldRecords) {
         continue;
       }
       if (status.error().kind != ErrorKind::environment) _exit(12);
-      if (status.error().message.find("archive " + path.string()) == std::string::npos) _exit(13);
+      if (status.error().message.find(fmt::format("archive {}", path.string())) == std::string::npos) _exit(13);
       // Reading goes on.
       const auto history = (*archive)->history(make_scope());
       _exit(history.ok() && history->size() == 20 + number ? 20 : 14);

@@ -211,17 +211,19 @@ TEST_F(CompileCache, FailedWriteLeavesNoEntry) {
   EXPECT_FALSE(made->from_cache);
 }
 
+// A real full file system where this process may mount one; elsewhere FailedWriteLeavesNoEntry stands for it.
 TEST_F(CompileCache, FullDiskIsAnEnvironmentError) {
   fs::create_directory(cache_);
-  if (mount("tmpfs", cache_.c_str(), "tmpfs", 0, "size=128k") != 0) {
-    GTEST_SKIP() << "mounting a small file system needs root; FailedWriteLeavesNoEntry covers the write path";
-  }
+  const bool mounted = mount("tmpfs", cache_.c_str(), "tmpfs", 0, "size=128k") == 0;
   const std::string large = "extern \"C\" { int entry[1 << 20] = {1}; }\n";
-  const Result<Artifact> made = Compiler(options_in(cache_)).compile(cpp_candidate(large));
+  const auto compile_large = [&] {
+    const Result<Artifact> made = Compiler(options_in(cache_)).compile(cpp_candidate(large));
+    return made.ok() ? 1 : (made.error().kind == ErrorKind::environment ? 0 : 2);
+  };
+  const int code = mounted ? compile_large() : exit_code_with_file_limit(16, compile_large);
   const std::size_t drafts = count_drafts(cache_);
-  umount2(cache_.c_str(), MNT_DETACH);
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error().kind, ErrorKind::environment) << made.error().message;
+  if (mounted) umount2(cache_.c_str(), MNT_DETACH);
+  EXPECT_EQ(code, 0);
   EXPECT_EQ(drafts, 0u);
 }
 

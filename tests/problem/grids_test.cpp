@@ -1,6 +1,7 @@
 // Grids of shapes by name and from files.
 #include "problem/grids.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ class ShapeFile : public ::testing::Test {
     return load_shapes(path_);
   }
   std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() / ("warpsmith-shapes-" + std::to_string(::getpid()) + ".txt");
+      std::filesystem::temp_directory_path() / fmt::format("warpsmith-shapes-{}.txt", ::getpid());
 };
 
 TEST(NamedGrid, PapersGridHasAThousandShapes) {

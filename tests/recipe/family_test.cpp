@@ -1,4 +1,5 @@
 // Every family's knob table, rules and starting points are in order.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +69,9 @@ TEST_P(EveryFamily, KnobTableIsInOrder) {
       for (const std::string& word : field.words) {
         EXPECT_TRUE(is_word(word)) << field.name;
         // 'x' joins the fields of one knob, so words of such fields must not hold it.
-        if (knob.fields.size() > 1) EXPECT_EQ(word.find('x'), std::string::npos) << field.name << ": " << word;
+        if (knob.fields.size() > 1) {
+          EXPECT_EQ(word.find('x'), std::string::npos) << field.name << ": " << word;
+        }
       }
     }
   }
@@ -94,7 +97,9 @@ TEST_P(EveryFamily, ViolationsGiveAReason) {
       const Recipe recipe = random_recipe(family_, random);
       const auto with_problem = find_violation(recipe, &problems[random() % problems.size()], machine);
       const auto alone = find_violation(recipe, nullptr, machine);
-      if (alone) EXPECT_TRUE(with_problem.has_value()) << to_string(recipe);
+      if (alone) {
+        EXPECT_TRUE(with_problem.has_value()) << to_string(recipe);
+      }
       for (const auto& violation : {with_problem, alone}) {
         if (!violation) continue;
         EXPECT_TRUE(rules.count(violation->rule)) << violation->rule;
@@ -143,8 +148,10 @@ TEST_P(EveryFamily, MachinesOfAnotherKindAreRefused) {
 
 TEST_P(EveryFamily, MarkdownNamesEveryKnobAndRule) {
   const std::string text = knob_table_markdown(family_);
-  for (const Knob& knob : family_.knobs) EXPECT_NE(text.find("`" + knob.name + "`"), std::string::npos) << knob.name;
-  for (const Rule& rule : family_.rules) EXPECT_NE(text.find("`" + rule.name + "`"), std::string::npos) << rule.name;
+  for (const Knob& knob : family_.knobs)
+    EXPECT_NE(text.find(fmt::format("`{}`", knob.name)), std::string::npos) << knob.name;
+  for (const Rule& rule : family_.rules)
+    EXPECT_NE(text.find(fmt::format("`{}`", rule.name)), std::string::npos) << rule.name;
 }
 
 }  // namespace

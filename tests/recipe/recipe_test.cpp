@@ -14,24 +14,24 @@ namespace {
 
 using testing::random_recipe;
 
-class EveryFamily : public ::testing::TestWithParam<const Family*> {
+class EveryRecipe : public ::testing::TestWithParam<const Family*> {
  protected:
   const Family& family_ = *GetParam();
 };
-INSTANTIATE_TEST_SUITE_P(Recipes, EveryFamily, ::testing::ValuesIn(families()), testing::FamilyName());
+INSTANTIATE_TEST_SUITE_P(Recipes, EveryRecipe, ::testing::ValuesIn(families()), testing::FamilyName());
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-TEST_P(EveryFamily, StartsAtTheDefaults) {
+TEST_P(EveryRecipe, StartsAtTheDefaults) {
   const Recipe recipe(family_);
   for (const KnobField* field : family_.fields()) EXPECT_EQ(recipe.get(field->name), field->default_value);
   EXPECT_EQ(to_short_string(recipe), family_.name);
 }
 
-TEST_P(EveryFamily, FullAndShortTextRoundTrip) {
+TEST_P(EveryRecipe, FullAndShortTextRoundTrip) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {
     const Recipe recipe = random_recipe(family_, random);
@@ -46,7 +46,7 @@ TEST_P(EveryFamily, FullAndShortTextRoundTrip) {
   }
 }
 
-TEST_P(EveryFamily, KnobsComeInAnyOrder) {
+TEST_P(EveryRecipe, KnobsComeInAnyOrder) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 200; ++i) {
     const Recipe recipe = random_recipe(family_, random);
@@ -61,7 +61,7 @@ TEST_P(EveryFamily, KnobsComeInAnyOrder) {
   }
 }
 
-TEST_P(EveryFamily, DifferentRecipesHaveDifferentTexts) {
+TEST_P(EveryRecipe, DifferentRecipesHaveDifferentTexts) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 500; ++i) {
     const Recipe recipe = random_recipe(family_, random);
@@ -74,7 +74,7 @@ TEST_P(EveryFamily, DifferentRecipesHaveDifferentTexts) {
   }
 }
 
-TEST_P(EveryFamily, SetAndGetByName) {
+TEST_P(EveryRecipe, SetAndGetByName) {
   for (const KnobField* field : family_.fields()) {
     for (const int value : field->values) {
       Recipe recipe(family_);
@@ -89,7 +89,7 @@ TEST_P(EveryFamily, SetAndGetByName) {
   EXPECT_THROW(recipe.set("no_such_field", 1), std::out_of_range);
 }
 
-TEST_P(EveryFamily, ErrorsNameWhatIsWrongAndWhatIsAccepted) {
+TEST_P(EveryRecipe, ErrorsNameWhatIsWrongAndWhatIsAccepted) {
   const Knob& knob = family_.knobs.front();
   const auto message = [&](const std::string& rest) {
     const auto parsed = parse_recipe(family_.name + " " + rest);

@@ -21,18 +21,30 @@ struct SharedTile {
     return base + (row * kPieces + swizzled) * 16;
   }
 
-  // kThreads threads copy the tile at (row, column) of a rows x columns matrix.
+  // kThreads threads copy the tile at (row, column) of a rows x columns matrix. Where the threads cover whole rows,
+  // each keeps its column of pieces and walks down.
   template <int kThreads>
   static __device__ __forceinline__ void load(u32 base, const u16* matrix, int rows, int columns, int row, int column) {
+    constexpr int kTotal = kRows * kPieces;
+    if constexpr (kThreads % kPieces == 0) {
+      const int piece = threadIdx.x % kPieces, first = threadIdx.x / kPieces;
+      const int left = min(max(columns - (column + 8 * piece), 0), 8);
+      const u16* source = matrix + static_cast<long long>(row + first) * columns + column + 8 * piece;
 #pragma unroll
-    for (int first = 0; first < kRows * kPieces; first += kThreads) {
-      const int i = first + threadIdx.x;
-      if (kRows * kPieces % kThreads != 0 && i >= kRows * kPieces) break;
-      const int r = i / kPieces, piece = i % kPieces;
-      const int left = row + r < rows ? min(max(columns - (column + 8 * piece), 0), 8) : 0;  // elements inside
-      const u16* source = matrix;
-      if (left > 0) source += static_cast<long long>(row + r) * columns + column + 8 * piece;
-      load_piece(address(base, r, piece), source, left);
+      for (int r = 0; r < kRows; r += kThreads / kPieces) {
+        if (kTotal % kThreads != 0 && first + r >= kRows) break;
+        const int inside = row + first + r < rows ? left : 0;
+        load_piece(address(base, first + r, piece), inside > 0 ? source : matrix, inside);
+        source += static_cast<long long>(kThreads / kPieces) * columns;
+      }
+    } else {
+#pragma unroll 2
+      for (int i = threadIdx.x; i < kTotal; i += kThreads) {
+        const int r = i / kPieces, piece = i % kPieces;
+        const int inside = row + r < rows ? min(max(columns - (column + 8 * piece), 0), 8) : 0;
+        const u16* source = matrix + static_cast<long long>(row + r) * columns + column + 8 * piece;
+        load_piece(address(base, r, piece), inside > 0 ? source : matrix, inside);
+      }
     }
   }
 

@@ -30,8 +30,8 @@ struct PartialTile {
   // Sums share `share` of the tile whose first element is (row, column) of C. Ranks of the blocks that hold the
   // partials: first_rank + i * rank_stride.
   template <Element kElement, int kThreads>
-  static __device__ __forceinline__ void reduce(u32 base, int thread, int share, int first_rank, int rank_stride, u16* c,
-                                                int row, int column, int m, int n) {
+  static __device__ __forceinline__ void reduce(u32 base, int thread, int share, int first_rank, int rank_stride,
+                                                u16* c, int row, int column, int m, int n) {
     constexpr int kPieces = kColumns / 8;
     for (int i = thread; i < kShareRows * kPieces; i += kThreads) {
       const int r = share * kShareRows + i / kPieces, block = i % kPieces;

@@ -44,7 +44,9 @@ struct StagedRows {
   static constexpr int kPitch = 16 * (kColumns / 8 | 1);
   static constexpr int kBytes = kRows * kPitch;
 
-  static __device__ __forceinline__ u32 address(u32 base, int row, int block) { return base + row * kPitch + block * 16; }
+  static __device__ __forceinline__ u32 address(u32 base, int row, int block) {
+    return base + row * kPitch + block * 16;
+  }
 
   // All kThreads threads copy the rows out to C at (row, column).
   template <int kThreads>

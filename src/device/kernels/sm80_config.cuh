@@ -9,9 +9,9 @@ namespace warpsmith::device {
 struct Sm80Config {
   // Problem class.
   Element element = Element::f16;
-  bool a_k_major = true;   // A stored m x k; otherwise k x m
-  bool b_k_major = true;   // B stored n x k; otherwise k x n
-  int a_granule = 16;      // bytes that the alignment of A's rows allows to copy at once
+  bool a_k_major = true;  // A stored m x k; otherwise k x m
+  bool b_k_major = true;  // B stored n x k; otherwise k x n
+  int a_granule = 16;     // bytes that the alignment of A's rows allows to copy at once
   int b_granule = 16;
   // Knobs.
   int tile_m = 128, tile_n = 128, tile_k = 32;  // of one block

@@ -20,8 +20,8 @@ struct Sm80Tiles {
 
 // Starts the copies of one stage: depth is its first k.
 template <Sm80Config kConfig>
-__device__ __forceinline__ void sm80_load_stage(u32 memory, const u16* a, const u16* b, TileCoordinate origin, int depth,
-                                                int m, int n, int k) {
+__device__ __forceinline__ void sm80_load_stage(u32 memory, const u16* a, const u16* b, TileCoordinate origin,
+                                                int depth, int m, int n, int k) {
   using Tiles = Sm80Tiles<kConfig>;
   constexpr int kThreads = Sm80Plan<kConfig>::kThreads;
   if constexpr (kConfig.a_k_major) {
@@ -72,8 +72,8 @@ __device__ __forceinline__ void sm80_gemm(const u16* a, const u16* b, u16* c, in
   const int row = warp % kConfig.warps_m * Plan::kWarpRows, column = warp / kConfig.warps_m * Plan::kWarpColumns;
 
   // Prologue: all stages but one are in flight before the first multiplication.
-  const TileCoordinate tile = raster_tile<kConfig.raster, kConfig.group>(blockIdx.x, ceil_div(m, kConfig.tile_m),
-                                                                         ceil_div(n, kConfig.tile_n));
+  const TileCoordinate tile =
+      raster_tile<kConfig.raster, kConfig.group>(blockIdx.x, ceil_div(m, kConfig.tile_m), ceil_div(n, kConfig.tile_n));
   const TileCoordinate origin = {tile.m * kConfig.tile_m, tile.n * kConfig.tile_n};
   const int count = ceil_div(k, kConfig.tile_k);
 #pragma unroll

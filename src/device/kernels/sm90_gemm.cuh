@@ -24,8 +24,8 @@ struct Sm90Memory {
 
   static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr int kPipelineBytes = kConfig.stages * kStageBytes;
-  static constexpr int kEpilogueBytes = kConfig.split > 1                       ? Partial::kBytes
-                                        : kConfig.epilogue == Epilogue::staged ? kConfig.consumers * Rows::kBytes
+  static constexpr int kEpilogueBytes = kConfig.split > 1                      ? Partial::kBytes
+                                        : kConfig.epilogue == Epilogue::staged ? kConfig.consumers* Rows::kBytes
                                         : kConfig.epilogue == Epilogue::tma    ? kConfig.tile_m / 64 * Boxes::kBytes
                                                                                : 0;
   static constexpr int kA = 0;
@@ -42,7 +42,7 @@ struct Sm90Schedule {
   static constexpr int kClusterSize = Sm90Plan<kConfig>::kClusterSize;
   int clusters_m, clusters_n;  // of tiles
   int rank = 0, rank_m = 0, rank_n = 0, rank_k = 0;
-  int index, stride;  // this cluster's first group of tiles, and the distance to its next
+  int index, stride;    // this cluster's first group of tiles, and the distance to its next
   int first_k, last_k;  // range of stages along K
 
   __device__ __forceinline__ Sm90Schedule(int m, int n, int k) {
@@ -67,7 +67,8 @@ struct Sm90Schedule {
   // First row and column of this block's tile.
   __device__ __forceinline__ TileCoordinate origin() const {
     const TileCoordinate tile = raster_tile<kConfig.raster, kConfig.group>(index, clusters_m, clusters_n);
-    return {(tile.m * kConfig.cluster_m + rank_m) * kConfig.tile_m, (tile.n * kConfig.cluster_n + rank_n) * kConfig.tile_n};
+    return {(tile.m * kConfig.cluster_m + rank_m) * kConfig.tile_m,
+            (tile.n * kConfig.cluster_n + rank_n) * kConfig.tile_n};
   }
 
   // Blocks that use the same rows of A, the same columns of B, or either.
@@ -164,9 +165,8 @@ __device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const floa
     if constexpr (kConfig.persistent) named_barrier_sync(barrier, 128);  // the last tile's rows have been read
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {
-      stage_fragment<kConfig.element>(d[block], [&](int r, int piece) {
-        return Memory::Rows::address(base, 64 * block + warp_row + r, piece);
-      });
+      stage_fragment<kConfig.element>(
+          d[block], [&](int r, int piece) { return Memory::Rows::address(base, 64 * block + warp_row + r, piece); });
     }
     named_barrier_sync(barrier, 128);
     Memory::Rows::template store<128>(base, thread, c, row, column, m, n);
@@ -219,8 +219,8 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
       cluster_sync();
       constexpr int kStride = kConfig.cluster_m * kConfig.cluster_n;
       Memory::Partial::template reduce<kConfig.element, Plan::kConsumerThreads>(
-          memory, threadIdx.x, schedule.rank_k, schedule.rank - schedule.rank_k * kStride, kStride, c, origin.m, origin.n,
-          m, n);
+          memory, threadIdx.x, schedule.rank_k, schedule.rank - schedule.rank_k * kStride, kStride, c, origin.m,
+          origin.n, m, n);
       cluster_sync();  // the others may still be reading this block's partial sums
     } else {
       sm90_write<kConfig>(memory, warpgroup, accumulators, map_c, c, origin.m + row, origin.n, m, n);
@@ -235,8 +235,8 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
 
 // map_a, map_b, map_c: tensor maps over the operands as stored, with the boxes of OperandTile and StoreBoxes.
 template <Sm90Config kConfig>
-__device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c, u16* c,
-                                          int m, int n, int k) {
+__device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c,
+                                          u16* c, int m, int n, int k) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   extern __shared__ __align__(1024) unsigned char shared[];

@@ -6,7 +6,8 @@
 
 namespace warpsmith::device {
 
-// Rows `row`..+15 and k `depth`..+15 of A. Matrices in order: (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
+// Rows `row`..+15 and k `depth`..+15 of A. Matrices in order: (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15,
+// 8-15).
 template <class Tile, bool kKMajor>
 __device__ __forceinline__ void load_fragment_a(u32 base, int row, int depth, u32 (&a)[4]) {
   const int lane = threadIdx.x % 32;

@@ -7,7 +7,9 @@ namespace warpsmith::device {
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // Lets dependent grids start once every block has said so or ended.
-__device__ __forceinline__ void grid_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void grid_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
 // Executed by every warp of a warpgroup; the counts are per thread, multiples of 8.
 template <int kRegisters>

@@ -10,19 +10,22 @@ __device__ __forceinline__ void mbarrier_init(u32 barrier, u32 arrivals) {
 }
 
 // Makes initialised barriers visible to the cluster and to the copy engine; a thread or cluster barrier must follow.
-__device__ __forceinline__ void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 __device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster.
+// Arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster. Releases at block
+// scope only, which is cheap: it publishes no ordinary writes to the other block, just that a slot has been read.
 __device__ __forceinline__ void mbarrier_arrive_remote(u32 barrier, u32 rank) {
   asm volatile(
       "{\n"
       ".reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
       "}\n" ::"r"(barrier),
       "r"(rank)
       : "memory");

@@ -22,40 +22,43 @@ __device__ __forceinline__ void pin_registers(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Shared-memory matrix descriptor: start address, leading and stride byte offsets in 16-byte units, swizzle mode.
+// Shared-memory matrix descriptor: start address, leading and stride byte offsets in 16-byte units, swizzle mode. The
+// address field has 14 bits; in a cluster, the bits above an address's low 18 name the block.
 __device__ __forceinline__ u64 matrix_descriptor(u32 address, int leading_bytes, int stride_bytes, int swizzle_bytes) {
   const u64 mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
-  return static_cast<u64>(address >> 4) | static_cast<u64>(leading_bytes >> 4) << 16 |
+  return static_cast<u64>((address & 0x3ffff) >> 4) | static_cast<u64>(leading_bytes >> 4) << 16 |
          static_cast<u64>(stride_bytes >> 4) << 32 | mode << 62;
 }
 
 // Wgmma<N>::issue<element, A is M-major, B is N-major>(d, a, b, accumulate): asynchronous, K = 16. Thread t of the
-// warpgroup holds rows 16 (t / 32) + (t % 32) / 4 + {0, 8} of D: d[4 j + 2 h + i] is row + 8 h, column 8 j + 2 (t % 4) + i.
+// warpgroup holds rows 16 (t / 32) + (t % 32) / 4 + {0, 8} of D: d[4 j + 2 h + i] is row + 8 h, column 8 j + 2 (t % 4)
+// + i.
 template <int kN>
 struct Wgmma;
 
-#define WARPSMITH_WGMMA_TEXT(N, TYPE, REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)                               \
-  "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " D ", 0;\n"                                               \
-  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, " A ", " B                   \
+#define WARPSMITH_WGMMA_TEXT(N, TYPE, REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)             \
+  "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " D                                       \
+  ", 0;\n"                                                                                      \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, " A ", " B \
   ", accumulate, 1, 1, " TRANSPOSE_A ", " TRANSPOSE_B ";\n}\n"
 
-#define WARPSMITH_WGMMA(N, REGISTERS, OPERANDS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)                                 \
-  template <>                                                                                                     \
-  struct Wgmma<N> {                                                                                               \
-    template <Element kElement, bool kTransposeA, bool kTransposeB>                                               \
-    static __device__ __forceinline__ void issue(float (&d)[N / 2], u64 a, u64 b, u32 accumulate) {               \
-      if constexpr (kElement == Element::f16) {                                                                   \
-        asm volatile(WARPSMITH_WGMMA_TEXT(N, "f16", REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)                 \
-                     : OPERANDS                                                                                   \
-                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(kTransposeA)), "n"(int(kTransposeB))              \
-                     : "memory");                                                                                 \
-      } else {                                                                                                    \
-        asm volatile(WARPSMITH_WGMMA_TEXT(N, "bf16", REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)                \
-                     : OPERANDS                                                                                   \
-                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(kTransposeA)), "n"(int(kTransposeB))              \
-                     : "memory");                                                                                 \
-      }                                                                                                           \
-    }                                                                                                             \
+#define WARPSMITH_WGMMA(N, REGISTERS, OPERANDS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)                   \
+  template <>                                                                                        \
+  struct Wgmma<N> {                                                                                  \
+    template <Element kElement, bool kTransposeA, bool kTransposeB>                                  \
+    static __device__ __forceinline__ void issue(float (&d)[N / 2], u64 a, u64 b, u32 accumulate) {  \
+      if constexpr (kElement == Element::f16) {                                                      \
+        asm volatile(WARPSMITH_WGMMA_TEXT(N, "f16", REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)    \
+                     : OPERANDS                                                                      \
+                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(kTransposeA)), "n"(int(kTransposeB)) \
+                     : "memory");                                                                    \
+      } else {                                                                                       \
+        asm volatile(WARPSMITH_WGMMA_TEXT(N, "bf16", REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)   \
+                     : OPERANDS                                                                      \
+                     : "l"(a), "l"(b), "r"(accumulate), "n"(int(kTransposeA)), "n"(int(kTransposeB)) \
+                     : "memory");                                                                    \
+      }                                                                                              \
+    }                                                                                                \
   }
 
 // The first R accumulator registers as text and as operands.

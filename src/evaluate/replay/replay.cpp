@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace warpsmith {
 
@@ -22,7 +23,7 @@ bool is_positive(const std::optional<double>& value) { return value && std::isfi
 // The times an entry must and may have for its kind; nothing is wrong: empty.
 std::string find_fault(const ReplayTable::Entry& entry) {
   if (std::find(kKinds.begin(), kKinds.end(), entry.kind) == kKinds.end()) {
-    return fmt::format("unknown kind '{:.40}'; accepted: {}", entry.kind, fmt::join(kKinds, ", "));
+    return fmt::format("unknown kind '{}'; accepted: {}", printable(entry.kind), fmt::join(kKinds, ", "));
   }
   for (const auto* time : {&entry.cold_us, &entry.warm_us}) {
     if (*time && !is_positive(*time)) return "cold_us and warm_us must be positive numbers";
@@ -126,7 +127,7 @@ Result<ReplayTable> ReplayTable::load(const std::filesystem::path& path) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (const Status status = parse_line(line, table); !status) {
-      return bad_input(fmt::format("{}:{}: {:.200}", path.string(), number, status.error().message));
+      return bad_input(fmt::format("{}:{}: {}", path.string(), number, printable(status.error().message, 240)));
     }
   }
   if (!table) return bad_input(fmt::format("{}:1: empty file; expected a replay table", path.string()));

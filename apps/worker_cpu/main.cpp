@@ -1,0 +1,33 @@
+// warpsmith-worker-cpu: proves and times CPU candidates for a parent process, over file descriptor 3. Not for people.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "evaluate/backend.h"
+#include "evaluate/cpu/cpu_backend.h"
+#include "evaluate/cpu/machine_facts.h"
+#include "evaluate/cpu/openblas_coretype.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Worker process of warpsmith for CPU kernels; started by warpsmith"};
+  int threads = 1;
+  bool probe = false, identify = false;
+  app.add_option("--threads", threads, "Threads a kernel may use")->check(CLI::Range(1, 1024));
+  app.add_flag(warpsmith::kProbeFlag, probe, "Measure OpenBLAS under the current environment");
+  app.add_flag(warpsmith::kIdentifyFlag, identify, "Print OpenBLAS's version");
+  CLI11_PARSE(app, argc, argv);
+  if (probe) return warpsmith::probe_openblas();
+  if (identify) return warpsmith::identify_openblas();
+  if (const auto able = warpsmith::require_cpu_features(); !able) {
+    std::fprintf(stderr, "%s\n", able.error().message.c_str());
+    return 3;
+  }
+  try {
+    warpsmith::CpuBackend backend(threads);
+    return warpsmith::serve_worker(backend);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 3;
+  }
+}

@@ -1,0 +1,123 @@
+// sm90 recipes -> a small source that names the configuration, and the launch that runs it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "codegen/amalgamate.h"
+#include "codegen/generate.h"
+#include "recipe/sm90_plan.h"
+
+namespace warpsmith {
+
+namespace {
+
+constexpr const char* kEntry = "warpsmith_sm90_gemm";
+
+const char* boolean(bool value) { return value ? "true" : "false"; }
+
+const char* epilogue_name(int epilogue) {
+  return epilogue == kSm90Direct ? "direct" : epilogue == kSm90Staged ? "staged" : "tma";
+}
+
+std::string config_text(const Sm90Knobs& k, const Problem& problem) {
+  std::string text = "constexpr Sm90Config kConfig = {\n";
+  const auto add = [&](const char* name, const std::string& value) {
+    text += fmt::format("    .{} = {},\n", name, value);
+  };
+  add("element", fmt::format("Element::{}", to_string(problem.element)));
+  add("a_k_major", boolean(problem.a_is_k_major()));
+  add("b_k_major", boolean(problem.b_is_k_major()));
+  add("tile_m", std::to_string(k.tile_m));
+  add("tile_n", std::to_string(k.tile_n));
+  add("tile_k", std::to_string(k.tile_k));
+  add("cluster_m", std::to_string(k.cluster_m));
+  add("cluster_n", std::to_string(k.cluster_n));
+  add("split", std::to_string(k.split));
+  add("stages", std::to_string(k.stages));
+  add("consumers", std::to_string(k.consumers));
+  add("raster", k.raster == kSm90RasterM ? "Raster::m" : "Raster::n");
+  add("group", std::to_string(k.group));
+  add("persistent", boolean(k.persistent));
+  add("pdl", boolean(k.pdl));
+  add("epilogue", fmt::format("Epilogue::{}", epilogue_name(k.epilogue)));
+  return text + "};\n";
+}
+
+std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem& problem, std::int64_t smem_bytes) {
+  const bool maps_c = k.epilogue == kSm90Tma;
+  return fmt::format(
+      "// C[m,n] = A[m,k] * B[k,n], {element} elements, FP32 accumulation, layout {layout}; any m, n, k that TMA "
+      "takes.\n"
+      "// Recipe: {recipe}\n"
+      "#include \"device/kernels/sm90_gemm.cuh\"\n\n"
+      "namespace {{\n\n"
+      "using namespace warpsmith::device;\n\n"
+      "{config}\n"
+      "static_assert(Sm90Memory<kConfig>::kBytes == {smem} && Sm90Plan<kConfig>::kThreads == {threads});\n\n"
+      "}}  // namespace\n\n"
+      "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
+      "    {entry}(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,{map_parameter}\n"
+      "        u16* c, int m, int n, int k) {{\n"
+      "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, c, m, n, k);\n"
+      "}}\n",
+      fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
+      fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
+      fmt::arg("threads", sm90_threads(k)), fmt::arg("entry", kEntry),
+      fmt::arg("map_parameter", maps_c ? " const __grid_constant__ TensorMap map_c," : ""),
+      fmt::arg("map_argument", maps_c ? "&map_c" : "nullptr"));
+}
+
+TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, const Sm90Boxes& boxes, int shares) {
+  TensorMap map;
+  map.operand = operand;
+  map.dims = {columns, rows};
+  map.box = {boxes.columns, boxes.rows / shares};
+  map.swizzle_bytes = boxes.columns == 8 ? 0 : boxes.swizzle_bytes();
+  return map;
+}
+
+CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& machine, std::int64_t smem_bytes) {
+  CudaLaunch launch;
+  launch.entry = kEntry;
+  launch.block = {sm90_threads(k), 1, 1};
+  launch.cluster = {k.cluster_size(), 1, 1};
+  std::int64_t clusters = sm90_clusters(k, problem);
+  if (k.persistent) clusters = std::min<std::int64_t>(clusters, sm90_resident_clusters(k, machine));
+  launch.grid = {static_cast<int>(clusters * k.cluster_size()), 1, 1};
+  launch.dynamic_smem_bytes = static_cast<int>(smem_bytes);
+  launch.programmatic_dependent_launch = k.pdl != 0;
+
+  const Sm90Boxes boxes_a = sm90_operand_boxes(k.tile_m, k.tile_k, problem.a_is_k_major());
+  const Sm90Boxes boxes_b = sm90_operand_boxes(k.tile_n, k.tile_k, problem.b_is_k_major());
+  launch.arguments.push_back(
+      KernelArgument::tensor(tensor_map(Operand::a, problem.a_cols(), problem.a_rows(), boxes_a, k.cluster_n)));
+  launch.arguments.push_back(
+      KernelArgument::tensor(tensor_map(Operand::b, problem.b_cols(), problem.b_rows(), boxes_b, k.cluster_m)));
+  if (k.epilogue == kSm90Tma) {
+    launch.arguments.push_back(
+        KernelArgument::tensor(tensor_map(Operand::c, problem.n, problem.m, sm90_store_boxes(k.tile_n), 1)));
+  }
+  launch.arguments.push_back(KernelArgument::pointer_to(Operand::c));
+  for (const std::int64_t size : {problem.m, problem.n, problem.k}) {
+    launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
+  }
+  return launch;
+}
+
+}  // namespace
+
+Candidate generate_sm90(const Recipe& recipe, const Problem& problem, const Machine& machine) {
+  const Sm90Knobs knobs = sm90_knobs(recipe);
+  const std::int64_t smem_bytes = sm90_smem_bytes(knobs, problem.a_is_k_major(), problem.b_is_k_major());
+  Result<std::string> source = amalgamate(source_text(recipe, knobs, problem, smem_bytes));
+  if (!source) throw std::logic_error(source.error().message);  // an embedded building block is missing
+  Candidate candidate;
+  candidate.language = Language::cuda;
+  candidate.source = std::move(*source);
+  candidate.arch = "sm_90a";
+  candidate.launch = launch_of(knobs, problem, machine, smem_bytes);
+  return candidate;
+}
+
+}  // namespace warpsmith

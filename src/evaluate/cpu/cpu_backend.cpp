@@ -1,0 +1,342 @@
+// Loads candidates with dlopen, runs them between guard pages, and times them over rotating operand sets.
+#include "evaluate/cpu/cpu_backend.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "evaluate/cpu/machine_facts.h"
+#include "evaluate/gates.h"
+
+namespace warpsmith {
+
+namespace {
+
+constexpr std::int64_t kKeptOperandBytes = 64LL << 20;  // of one input: larger ones are generated again
+constexpr std::int64_t kUnknownL3Bytes = 32LL << 20;
+constexpr double kBatchUs = 500;  // shortest batch: thousands of clock resolutions
+constexpr double kCalibrationUs = 150;
+constexpr int kMostLaunches = 1 << 20;
+constexpr std::uint32_t kDefaultMxcsr = 0x1f80;  // round to nearest, subnormals kept, exceptions masked
+
+// 64-bit hash of memory: four multiply-mix lanes over 32-byte steps.
+std::uint64_t hash_bytes(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const std::uint8_t*>(data);
+  std::uint64_t lanes[4] = {1, 2, 3, 4};
+  std::size_t done = 0;
+  for (; done + 32 <= bytes; done += 32) {
+    for (int lane = 0; lane < 4; ++lane) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at + done + 8 * lane, 8);
+      lanes[lane] = (lanes[lane] ^ word) * 0x9e3779b97f4a7c15ULL;
+      lanes[lane] ^= lanes[lane] >> 29;
+    }
+  }
+  std::uint64_t result = bytes;
+  for (; done < bytes; ++done) result = inputs::mix(result + at[done] + 1);
+  for (const std::uint64_t lane : lanes) result = inputs::mix(result ^ lane);
+  return result;
+}
+
+void meet(void* barrier) { static_cast<SpinBarrier*>(barrier)->wait(); }
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double process_cpu_ms() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+// A library's threads spin for a while after their work; waits until the whole process is idle.
+void wait_until_quiet() {
+  constexpr int kMostNaps = 100;
+  for (int nap = 0; nap < kMostNaps; ++nap) {
+    const double before = process_cpu_ms();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (process_cpu_ms() - before < 0.2) return;
+  }
+}
+
+Error no_pdl() { return failure("programmatic dependent launch exists on CUDA devices only"); }
+
+}  // namespace
+
+CpuBackend::CpuBackend(int threads) : pool_(threads), machine_(measure_machine(pool_)) {}
+
+CpuBackend::~CpuBackend() { unload(); }
+
+Status CpuBackend::prepare(const Problem& problem, std::uint64_t seed) {
+  unload();
+  a_ = GuardedBuffer();
+  b_ = GuardedBuffer();
+  c_ = GuardedBuffer();
+  current_ = nullptr;
+  entries_.clear();
+  sets_.reset();
+  baselines_.reset();
+  armed_.clear();
+  cold_launches_.clear();
+  problem_ = problem;
+  timing_seed_ = seed;
+  try {
+    sets_ = std::make_unique<TimingSets>(problem, seed, machine_.l3_bytes > 0 ? machine_.l3_bytes : kUnknownL3Bytes);
+    entry_for(InputKind::normal, seed);   // the reference of what is timed
+    sets_->a(problem.a_is_k_major(), 0);  // made now, not in the first candidate's time
+    sets_->b(problem.b_is_k_major(), 0);
+    sets_->poison(TimingSets::Owner::candidate, kPoisonPatterns[0]);
+  } catch (const std::bad_alloc&) {
+    problem_.reset();
+    return environment_error(fmt::format("not enough memory for {}", to_string(problem)));
+  }
+  return ok_status();
+}
+
+void CpuBackend::make_operands(InputKind kind, std::uint64_t seed, std::uint16_t* a, std::uint16_t* b) const {
+  const InputSpec spec{kind, seed, problem_->m, problem_->n, problem_->k, problem_->element};
+  generate_a(spec, problem_->a_is_k_major(), a);
+  generate_b(spec, problem_->b_is_k_major(), b);
+}
+
+CpuBackend::Entry& CpuBackend::entry_for(InputKind kind, std::uint64_t seed) {
+  const auto [found, is_new] = entries_.try_emplace({kind, seed});
+  Entry& entry = found->second;
+  if (!is_new && entry.reference) return entry;
+  entry.a.resize(static_cast<std::size_t>(problem_->m * problem_->k));
+  entry.b.resize(static_cast<std::size_t>(problem_->k * problem_->n));
+  make_operands(kind, seed, entry.a.data(), entry.b.data());
+  entry.a_hash = hash_bytes(entry.a.data(), entry.a.size() * 2);
+  entry.b_hash = hash_bytes(entry.b.data(), entry.b.size() * 2);
+  entry.reference =
+      std::make_shared<Reference>(*problem_, reference_rows(*problem_, seed), entry.a.data(), entry.b.data());
+  if (static_cast<std::int64_t>(entry.a.size() + entry.b.size()) * 2 > kKeptOperandBytes) {
+    entry.a = {};
+    entry.b = {};
+  }
+  return entry;
+}
+
+Status CpuBackend::load(const Artifact& artifact, const nlohmann::json& launch) {
+  unload();
+  try {
+    launch_ = launch.get<CpuLaunch>();
+  } catch (const nlohmann::json::exception& error) {
+    return failure(fmt::format("malformed launch descriptor: {}", error.what()));
+  }
+  if (launch_.threads < 1 || launch_.threads > pool_.threads()) {
+    return failure(fmt::format("the candidate wants {} threads, the worker has {}", launch_.threads, pool_.threads()));
+  }
+  library_ = dlopen(artifact.binary.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) return failure(dlerror());
+  kernel_ = reinterpret_cast<WarpsmithCpuKernel>(dlsym(library_, launch_.entry.c_str()));
+  if (kernel_ == nullptr) return failure(dlerror());
+  workspace_ = GuardedBuffer((static_cast<std::size_t>(launch_.workspace_bytes) + 4095) / 4096 * 4096,
+                             GuardedBuffer::Flush::start, 1);
+  armed_.erase({0, false});
+  armed_.erase({0, true});
+  cold_launches_.erase(0);
+  return ok_status();
+}
+
+void CpuBackend::unload() {
+  kernel_ = nullptr;
+  if (library_ != nullptr) dlclose(library_);
+  library_ = nullptr;
+  workspace_ = GuardedBuffer();
+}
+
+Status CpuBackend::fill(InputKind kind, std::uint64_t seed) {
+  try {
+    _mm_setcsr(kDefaultMxcsr);  // whatever a candidate has left
+    Entry& entry = entry_for(kind, seed);
+    const auto a_count = static_cast<std::size_t>(problem_->m * problem_->k);
+    const auto b_count = static_cast<std::size_t>(problem_->k * problem_->n);
+    const auto c_count = static_cast<std::size_t>(problem_->m * problem_->n);
+    // Even fills guard the ends, odd ones the starts; the slack, and with it the address, varies.
+    ++fills_;
+    const auto flush = fills_ % 2 == 1 ? GuardedBuffer::Flush::end : GuardedBuffer::Flush::start;
+    const auto slack = [&](std::uint64_t salt) { return 1 + inputs::mix(fills_ * 3 + salt) % 13; };
+    a_ = GuardedBuffer(a_count * 2, flush, slack(0));
+    b_ = GuardedBuffer(b_count * 2, flush, slack(1));
+    c_ = GuardedBuffer(c_count * 2, flush, slack(2));
+    if (entry.a.empty()) {
+      make_operands(kind, seed, a_.elements(), b_.elements());
+    } else {
+      std::copy(entry.a.begin(), entry.a.end(), a_.elements());
+      std::copy(entry.b.begin(), entry.b.end(), b_.elements());
+    }
+    current_ = &entry;
+    return ok_status();
+  } catch (const std::bad_alloc&) {
+    return environment_error(fmt::format("not enough memory for {}", to_string(*problem_)));
+  } catch (const EnvironmentError& error) {
+    return environment_error(error.what());
+  }
+}
+
+Status CpuBackend::run_once(std::uint16_t poison) {
+  std::fill_n(c_.elements(), c_.bytes() / 2, poison);
+  std::fill_n(workspace_.elements(), workspace_.bytes() / 2, poison);
+  run_candidate(a_.elements(), b_.elements(), c_.elements());
+  return ok_status();
+}
+
+void CpuBackend::run_candidate(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
+  SpinBarrier barrier(launch_.threads);
+  WarpsmithCpuArguments arguments{};
+  arguments.a = a;
+  arguments.b = b;
+  arguments.c = c;
+  arguments.m = problem_->m;
+  arguments.n = problem_->n;
+  arguments.k = problem_->k;
+  arguments.lda = problem_->a_cols();
+  arguments.ldb = problem_->b_cols();
+  arguments.ldc = problem_->n;
+  arguments.workspace = workspace_.data();
+  arguments.parameters = launch_.parameters.data();
+  arguments.threads = launch_.threads;
+  arguments.barrier = meet;
+  arguments.barrier_state = &barrier;
+  if (launch_.threads == 1) {
+    kernel_(&arguments, 0);
+    return;
+  }
+  pool_.run(launch_.threads, [&](int thread) { kernel_(&arguments, thread); });
+}
+
+CheckReport CpuBackend::check(Criterion criterion) { return current_->reference->check(criterion, c_.elements()); }
+
+CheckReport CpuBackend::check_untouched() {
+  CheckReport report;
+  const std::pair<const char*, const GuardedBuffer*> zones[] = {
+      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"the workspace", &workspace_}};
+  for (const auto& [name, buffer] : zones) {
+    if (const auto where = buffer->broken_canary()) {
+      report.detail = fmt::format("wrote outside {}: {}", name, *where);
+      return report;
+    }
+  }
+  if (hash_bytes(a_.data(), a_.bytes()) != current_->a_hash) {
+    report.detail = "input A was changed";
+  } else if (hash_bytes(b_.data(), b_.bytes()) != current_->b_hash) {
+    report.detail = "input B was changed";
+  } else {
+    report.passed = true;
+  }
+  return report;
+}
+
+std::uint64_t CpuBackend::output_hash() { return hash_bytes(c_.data(), c_.bytes()); }
+
+std::int64_t CpuBackend::count_equal_to(std::uint16_t pattern) {
+  return std::count(c_.elements(), c_.elements() + c_.bytes() / 2, pattern);
+}
+
+Result<std::vector<std::string>> CpuBackend::open_baselines() {
+  auto opened = CpuBaselines::open(*problem_, pool_);
+  if (!opened) return opened.error();
+  baselines_ = std::move(*opened);
+  for (const auto& [name, version] : baseline_versions()) machine_.versions[name] = version;
+  std::vector<std::string> names;
+  for (const CpuBaseline& one : baselines_->list()) names.push_back(one.name);
+  return names;
+}
+
+std::string CpuBackend::baseline_detail(int subject) { return baseline(subject).detail; }
+
+void CpuBackend::launch(int subject, int set) {
+  if (subject == 0) {
+    run_candidate(sets_->a(problem_->a_is_k_major(), set), sets_->b(problem_->b_is_k_major(), set),
+                  sets_->c(TimingSets::Owner::candidate, set));
+    return;
+  }
+  const CpuBaseline& one = baseline(subject);
+  baselines_->run(one, sets_->a(true, set), sets_->b(one.layout == Layout::tn, set),
+                  sets_->c(TimingSets::Owner::baseline, set));
+}
+
+// Subjects must not disturb one another with threads that still spin.
+void CpuBackend::settle(int subject) {
+  if (subject == last_subject_) return;
+  pool_.park();
+  if (last_subject_ > 0 && baseline(last_subject_).threads > 1) wait_until_quiet();
+  last_subject_ = subject;
+}
+
+// One launch outside the clock wakes threads and, warm, fetches the operands that other batches have evicted.
+double CpuBackend::batch_us(int subject, bool cold, int launches) {
+  settle(subject);
+  std::int64_t& position = cold_launches_[subject];
+  const auto next_set = [&] { return cold ? static_cast<int>(position++ % sets_->count()) : 0; };
+  launch(subject, next_set());
+  const double start = now_us();
+  for (int i = 0; i < launches; ++i) launch(subject, next_set());
+  return (now_us() - start) / launches;
+}
+
+Result<double> CpuBackend::arm(int subject, bool cold, bool pdl) {
+  if (pdl) return no_pdl();
+  if (armed_.find({subject, !cold}) == armed_.end()) {
+    sets_->poison(subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline, kPoisonPatterns[0]);
+  }
+  int launches = 1;
+  double time_us = batch_us(subject, cold, launches);
+  while (time_us * launches < kCalibrationUs && launches < kMostLaunches) {
+    launches *= 4;
+    time_us = batch_us(subject, cold, launches);
+  }
+  Armed& armed = armed_[{subject, cold}];
+  armed.launches =
+      static_cast<int>(std::clamp(std::ceil(kBatchUs / std::max(time_us, 1e-3)), 1.0, 1.0 * kMostLaunches));
+  return time_us;
+}
+
+Result<double> CpuBackend::time_batch(int subject, bool cold, bool pdl) {
+  if (pdl) return no_pdl();
+  return batch_us(subject, cold, armed_.at({subject, cold}).launches);
+}
+
+int CpuBackend::launches_per_batch(int subject, bool cold, bool) { return armed_.at({subject, cold}).launches; }
+
+// Of the first core, where the kernel says; a virtual machine usually does not.
+double CpuBackend::clock_mhz() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
+  double khz = 0;
+  return file >> khz ? khz / 1000 : 0;
+}
+
+// The candidate's outputs are what its timed launches left. Baselines share their output sets, so each is run once
+// more.
+CheckReport CpuBackend::check_timed_outputs(int subject) {
+  const auto owner = subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
+  std::int64_t used = std::min<std::int64_t>(sets_->count(), std::max<std::int64_t>(1, cold_launches_[subject]));
+  if (subject != 0) {
+    std::fill_n(sets_->c(owner, 0), problem_->m * problem_->n, kPoisonPatterns[0]);
+    launch(subject, 0);
+    used = 1;
+  }
+  const auto reference = entry_for(InputKind::normal, timing_seed_).reference;
+  CheckReport total;
+  for (int set = 0; set < used; ++set) {
+    const CheckReport report = reference->check(Criterion::bound, sets_->c(owner, set), sets_->row_shift(set));
+    total.worst_error = std::max(total.worst_error, report.worst_error);
+    total.bad += report.bad;
+    if (!report.passed && total.detail.empty()) total.detail = fmt::format("set {}: {}", set, report.detail);
+  }
+  total.passed = total.bad == 0;
+  if (total.passed) total.detail = reference->declaration();
+  return total;
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,99 @@
+// CUDA checks that throw, and move-only owners of CUDA objects. Used inside the CUDA backend only; its edge turns the
+// exceptions into Errors.
+#pragma once
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace warpsmith::cuda {
+
+// A failed CUDA call. what() names the error as CUDA does and the call.
+class CudaError : public std::runtime_error {
+ public:
+  CudaError(const std::string& message, bool out_of_memory)
+      : std::runtime_error(message), out_of_memory_(out_of_memory) {}
+  bool out_of_memory() const { return out_of_memory_; }
+
+ private:
+  bool out_of_memory_;
+};
+
+void check(cudaError_t status, const char* call);
+void check(CUresult status, const char* call);
+void check(cublasStatus_t status, const char* call);
+
+// True when the context is lost: every later call fails as well, so the process must be replaced.
+bool context_is_lost();
+
+// Owns a handle that `destroy` frees; destroying never throws, and errors in it are not news.
+template <class Handle, auto destroy>
+class Owner {
+ public:
+  Owner() = default;
+  explicit Owner(Handle handle) : handle_(handle) {}
+  Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
+  Owner& operator=(Owner&& other) noexcept {
+    if (this != &other) {
+      reset();
+      handle_ = std::exchange(other.handle_, Handle{});
+    }
+    return *this;
+  }
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() { reset(); }
+
+  Handle get() const { return handle_; }
+  Handle* out() { return &handle_; }  // for creating calls
+  void reset() noexcept {
+    if (handle_ != Handle{}) static_cast<void>(destroy(handle_));
+    handle_ = Handle{};
+  }
+
+ private:
+  Handle handle_{};
+};
+
+using Stream = Owner<cudaStream_t, &cudaStreamDestroy>;
+using Event = Owner<cudaEvent_t, &cudaEventDestroy>;
+using Graph = Owner<cudaGraph_t, &cudaGraphDestroy>;
+using GraphExec = Owner<cudaGraphExec_t, &cudaGraphExecDestroy>;
+using CublasHandle = Owner<cublasHandle_t, &cublasDestroy>;
+using CublasLtHandle = Owner<cublasLtHandle_t, &cublasLtDestroy>;
+using MatmulDescriptor = Owner<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owner<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
+using MatmulPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
+
+Stream make_stream();
+Event make_event();
+
+// Device memory.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  explicit DeviceBuffer(std::size_t bytes);
+
+  void* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
+  template <class T>
+  T* as(std::size_t byte_offset = 0) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(memory_.get()) + byte_offset);
+  }
+
+ private:
+  Owner<void*, &cudaFree> memory_;
+  std::size_t bytes_ = 0;
+};
+
+// What the work recorded between the two costs: capture, instantiate.
+GraphExec end_capture(cudaStream_t stream);
+
+}  // namespace warpsmith::cuda

@@ -1,0 +1,25 @@
+// What the evaluator knows of a CUDA device, and its clock while it works.
+#pragma once
+
+#include <string>
+
+#include "problem/machine.h"
+
+namespace warpsmith::cuda {
+
+// Throws CudaError. The peaks are upper bounds: no kernel on the device can beat them.
+Machine describe_device(int device);
+
+// SM clocks through NVML, which is opened at run time; where it is missing, mhz() is 0.
+class ClockReader {
+ public:
+  explicit ClockReader(int device);
+  double mhz() const;
+  std::string driver_version() const;  // "580.159.03"; empty: unknown
+
+ private:
+  void* library_ = nullptr;  // stays open for the life of the process
+  void* device_ = nullptr;
+};
+
+}  // namespace warpsmith::cuda

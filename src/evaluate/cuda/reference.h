@@ -1,0 +1,45 @@
+// FP64 references: C and the sum of |a||b| for every element, by cuBLAS on FP64 copies of the inputs, kept for reuse.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/inputs.h"
+
+namespace warpsmith::cuda {
+
+struct Reference {
+  InputSpec spec;
+  DeviceBuffer c64;         // m x n doubles, row-major
+  DeviceBuffer magnitudes;  // sum over k of |a||b|, same shape
+  std::size_t bytes() const { return c64.bytes() + magnitudes.bytes(); }
+};
+
+class ReferenceMaker {
+ public:
+  ReferenceMaker(cublasHandle_t cublas, cudaStream_t stream) : cublas_(cublas), stream_(stream) {}
+
+  // Drops all references and scratch space; `budget_bytes` limits what is kept from now on.
+  void reset(std::size_t budget_bytes);
+
+  // The reference of these inputs, made or kept. A sample of its elements is recomputed by plain dot products; throws
+  // CudaError where the two disagree.
+  std::shared_ptr<const Reference> get(const InputSpec& spec);
+  // The same without keeping it here.
+  std::shared_ptr<const Reference> make(const InputSpec& spec);
+
+ private:
+  void multiply(const InputSpec& spec, bool absolute, double* out);
+  void audit(const Reference& reference);
+  double* grow(DeviceBuffer& buffer, std::int64_t doubles);
+
+  cublasHandle_t cublas_;
+  cudaStream_t stream_;
+  std::size_t budget_bytes_ = 0;
+  std::list<std::shared_ptr<const Reference>> kept_;  // latest use first
+  DeviceBuffer a64_, b64_, totals_;
+};
+
+}  // namespace warpsmith::cuda

@@ -1,0 +1,48 @@
+// The operands that are timed: several sets of N(0,1) data at different addresses, each with its reference. Every
+// layout's operands hold the same values; C is shared by all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/gate_operands.h"
+#include "evaluate/cuda/reference.h"
+#include "problem/problem.h"
+
+namespace warpsmith::cuda {
+
+class TimingOperands {
+ public:
+  // `launches`: the most that one replay makes. Sets are as many, but no more than fill twice the L2 cache.
+  TimingOperands(const Problem& problem, std::uint64_t seed, int launches, std::int64_t l2_bytes,
+                 ReferenceMaker& references, cudaStream_t stream);
+
+  int count() const { return count_; }
+  // Fills the sets of a layout at its first use.
+  OperandSet operands(Layout layout, int set);
+  const Reference& reference(int set) const { return *references_[static_cast<std::size_t>(set) % references_.size()]; }
+  // All C up to `sets` hold `pattern` afterwards.
+  void poison(int sets, std::uint16_t pattern);
+
+ private:
+  // One matrix of every set, in one allocation.
+  struct Stack {
+    DeviceBuffer memory;
+    std::int64_t stride = 0;  // elements, a multiple of 256 bytes
+    std::uint16_t* at(int set) const { return memory.as<std::uint16_t>() + stride * set; }
+  };
+  Stack allocate(std::int64_t elements) const;
+  const Stack& filled(Matrix matrix, bool k_major);
+
+  Problem problem_;
+  cudaStream_t stream_;
+  int count_ = 1;
+  std::vector<std::shared_ptr<const Reference>> references_;  // set s has the data of references_[s % size]
+  std::array<Stack, 2> a_, b_;                                // [k-major]
+  Stack c_;
+};
+
+}  // namespace warpsmith::cuda

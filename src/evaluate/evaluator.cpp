@@ -1,0 +1,257 @@
+// The parent's side: drives a worker process stage by stage, kills it at a stage's limit, and starts another when one
+// has ended. Every end of a worker is turned into a verdict.
+#include "evaluate/evaluator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <variant>
+
+#include "base/paths.h"
+#include "base/subprocess.h"
+#include "evaluate/protocol.h"
+
+namespace warpsmith {
+
+namespace {
+
+constexpr double kStartSeconds = 60;  // from starting a worker to its machine's facts (a cold CUDA driver is slow)
+
+// How an exchange with the worker ended, other than with an answer.
+struct WorkerLoss {
+  std::string stage;
+  bool timed_out = false;
+  double limit_seconds = 0;
+  std::string reason;  // how the process ended
+};
+
+using Exchange = std::variant<nlohmann::json, Error, WorkerLoss>;
+
+class ProcessEvaluator final : public Evaluator {
+ public:
+  explicit ProcessEvaluator(EvaluatorOptions options) : options_(std::move(options)) {
+    if (options_.worker.empty()) {
+      options_.worker =
+          executable_dir() / (is_cuda(options_.target) ? "warpsmith-worker-cuda" : "warpsmith-worker-cpu");
+    }
+  }
+
+  const Machine& machine() const override { return machine_; }
+
+  // Starts a worker unless one is there.
+  Status ensure_worker() {
+    if (worker_) return ok_status();
+    ChildProcess::Options child;
+    child.argv = {options_.worker.string()};
+    if (is_cuda(options_.target)) {
+      child.argv.insert(child.argv.end(), {"--device", std::to_string(options_.device)});
+    } else {
+      child.argv.insert(child.argv.end(), {"--threads", std::to_string(options_.threads)});
+    }
+    if (const char* log = std::getenv("WARPSMITH_WORKER_LOG"); log != nullptr) child.log = log;
+    auto spawned = ChildProcess::spawn(child);
+    if (!spawned) return spawned.error();
+    worker_ = std::move(*spawned);
+
+    WorkerRequest request;
+    request.operation = "machine";
+    Exchange answer = exchange(request);
+    if (const auto* json = std::get_if<nlohmann::json>(&answer)) {
+      // Peaks are measured anew by every worker; the highest figure is nearest the truth.
+      const Machine before = machine_;
+      machine_ = json->get<Machine>();
+      machine_.versions.insert(before.versions.begin(), before.versions.end());  // the baselines', learned later
+      machine_.peak_gflops = std::max(machine_.peak_gflops, before.peak_gflops);
+      machine_.peak_gb_per_s = std::max(machine_.peak_gb_per_s, before.peak_gb_per_s);
+      return ok_status();
+    }
+    if (const auto* error = std::get_if<Error>(&answer)) {
+      drop_worker();
+      return *error;
+    }
+    const auto& loss = std::get<WorkerLoss>(answer);
+    return environment_error(fmt::format("the worker {} did not start: {}", options_.worker.string(), loss.reason));
+  }
+
+  Verdict evaluate(const Problem& problem, const Candidate& candidate, const Artifact& artifact, double best_us,
+                   const TimingEffort& effort) override {
+    Verdict verdict;
+    WorkerRequest request = request_for("evaluate", problem, options_.seed, effort);
+    describe_candidate(request, candidate, artifact);
+    request.too_slow_us = best_us > 0 ? best_us * options_.limits.too_slow_factor : 0;
+    if (const Status ready = ensure_worker(); !ready) {
+      verdict.outcome = verdict::Failed{ready.error().message};
+    } else {
+      verdict = verdict_of(exchange(request));
+    }
+    verdict.resources = artifact.resources;
+    verdict.compile_seconds = artifact.seconds;
+    return verdict;
+  }
+
+  Result<Comparison> compare(const Problem& problem, const Candidate& candidate, const Artifact& artifact,
+                             const TimingEffort& effort) override {
+    // Other data than the search has seen.
+    WorkerRequest request = request_for("compare", problem, options_.seed + 0x632be59bd9b4e019ULL, effort);
+    describe_candidate(request, candidate, artifact);
+    auto report = comparison_report(request);
+    if (!report) return report.error();
+    if (!report->crash.empty()) return failure("the candidate crashed on fresh data: " + report->crash);
+    for (const GateResult& gate : report->gates) {
+      if (!gate.passed)
+        return failure(fmt::format("the candidate fails gate {} on fresh data: {}", gate.gate, gate.detail));
+    }
+    return Comparison{std::move(report->subjects), std::move(report->gates)};
+  }
+
+  Result<std::vector<Measurement>> baselines(const Problem& problem, const TimingEffort& effort) override {
+    const std::string key = to_string(problem);
+    if (const auto found = baselines_.find(key); found != baselines_.end()) return found->second;
+    auto report = comparison_report(request_for("baselines", problem, options_.seed, effort));
+    if (!report) return report.error();
+    return baselines_[key] = std::move(report->subjects);
+  }
+
+ private:
+  static WorkerRequest request_for(const char* operation, const Problem& problem, std::uint64_t seed,
+                                   const TimingEffort& effort) {
+    WorkerRequest request;
+    request.operation = operation;
+    request.problem = to_string(problem);
+    request.seed = seed;
+    request.seconds = effort.seconds;
+    request.min_samples = effort.min_samples;
+    return request;
+  }
+
+  static void describe_candidate(WorkerRequest& request, const Candidate& candidate, const Artifact& artifact) {
+    request.binary = artifact.binary.string();
+    request.key = artifact.key;
+    std::visit([&](const auto& launch) { request.launch = launch; }, candidate.launch);
+    request.order_nondeterministic = candidate.order_nondeterministic;
+    request.nondeterminism_reason = candidate.nondeterminism_reason;
+  }
+
+  double limit_of(const std::string& stage) const {
+    if (stage == stage::kGates) return options_.limits.gate_seconds;
+    if (stage == stage::kTiming) return options_.limits.timing_seconds;
+    if (stage == kStarting) return kStartSeconds;
+    return options_.limits.prepare_seconds;
+  }
+
+  // Sends a request and follows the worker through its stages to its answer, or to its end.
+  Exchange exchange(const WorkerRequest& request) {
+    std::string current = request.operation == "machine" ? kStarting : stage::kPrepare;
+    if (!worker_->send(nlohmann::json(request).dump())) return lose_worker(current, false);
+    std::string line;
+    for (;;) {
+      const auto received = worker_->receive(line, limit_of(current));
+      if (received != ChildProcess::Receive::line) {
+        return lose_worker(current, received == ChildProcess::Receive::timeout);
+      }
+      const auto message = nlohmann::json::parse(line, nullptr, false);
+      if (!message.is_object()) return lose_worker(current, false);
+      if (const auto name = message.find("stage"); name != message.end() && name->is_string()) {
+        current = name->get<std::string>();
+      } else if (const auto done = message.find("done"); done != message.end()) {
+        stage_ = current;
+        return *done;
+      } else if (const auto error = message.find("error"); error != message.end()) {
+        return error_from_json(*error);
+      } else {
+        return lose_worker(current, false);
+      }
+    }
+  }
+
+  void drop_worker() {
+    if (worker_) worker_->kill();
+    worker_.reset();
+  }
+
+  WorkerLoss lose_worker(const std::string& stage, bool timed_out) {
+    WorkerLoss loss{stage, timed_out, limit_of(stage), {}};
+    // A worker that closed its channel is about to end by itself, and its own status says most; one that hangs on is
+    // killed.
+    if (!timed_out) {
+      const auto ended = worker_->wait_for(kEndSeconds);
+      loss.reason = ended ? ended->describe() : "it closed its channel and hung";
+    } else {
+      loss.reason = fmt::format("no answer within {:g} s", loss.limit_seconds);
+    }
+    drop_worker();
+    return loss;
+  }
+
+  Verdict verdict_of(const Exchange& answer) {
+    Verdict verdict;
+    if (const auto* json = std::get_if<nlohmann::json>(&answer)) {
+      try {
+        verdict = json->get<Verdict>();
+      } catch (const nlohmann::json::exception& error) {
+        drop_worker();
+        verdict.outcome = verdict::Crashed{stage_, fmt::format("the worker's answer is garbled: {}", error.what())};
+      }
+      // A context that a crash has poisoned is not used again.
+      if (std::holds_alternative<verdict::Crashed>(verdict.outcome)) drop_worker();
+      return verdict;
+    }
+    if (const auto* error = std::get_if<Error>(&answer)) {
+      verdict.outcome = verdict::Failed{error->message};
+      return verdict;
+    }
+    const auto& loss = std::get<WorkerLoss>(answer);
+    const bool candidate_ran = loss.stage == stage::kGates || loss.stage == stage::kTiming;
+    if (!candidate_ran) {
+      verdict.outcome = verdict::Failed{fmt::format("the worker was lost in stage {}: {}", loss.stage, loss.reason)};
+    } else if (loss.timed_out) {
+      verdict.outcome = verdict::TimedOut{loss.stage, loss.limit_seconds};
+    } else {
+      verdict.outcome = verdict::Crashed{loss.stage, loss.reason};
+    }
+    return verdict;
+  }
+
+  Result<ComparisonReport> comparison_report(const WorkerRequest& request) {
+    if (const Status ready = ensure_worker(); !ready) return ready.error();
+    const Exchange answer = exchange(request);
+    if (const auto* error = std::get_if<Error>(&answer)) {
+      drop_worker();
+      return *error;
+    }
+    if (const auto* loss = std::get_if<WorkerLoss>(&answer)) {
+      return failure(fmt::format("the worker was lost in stage {}: {}", loss->stage, loss->reason));
+    }
+    try {
+      auto report = std::get<nlohmann::json>(answer).get<ComparisonReport>();
+      if (!report.crash.empty()) drop_worker();
+      for (const auto& [name, version] : report.versions) machine_.versions[name] = version;
+      return report;
+    } catch (const nlohmann::json::exception& error) {
+      drop_worker();
+      return failure(fmt::format("the worker's answer is garbled: {}", error.what()));
+    }
+  }
+
+  static constexpr const char* kStarting = "starting";
+  static constexpr double kEndSeconds = 2;
+
+  EvaluatorOptions options_;
+  std::optional<ChildProcess> worker_;
+  Machine machine_;
+  std::string stage_;  // in which the last answer came
+  std::map<std::string, std::vector<Measurement>> baselines_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Evaluator>> Evaluator::start(const EvaluatorOptions& options) {
+  auto evaluator = std::make_unique<ProcessEvaluator>(options);
+  if (const Status ready = evaluator->ensure_worker(); !ready) return ready.error();
+  return std::unique_ptr<Evaluator>(std::move(evaluator));
+}
+
+}  // namespace warpsmith

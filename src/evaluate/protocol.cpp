@@ -1,0 +1,56 @@
+// JSON forms of the worker's messages.
+#include "evaluate/protocol.h"
+
+namespace warpsmith {
+
+void to_json(nlohmann::json& json, const WorkerRequest& request) {
+  json = {{"operation", request.operation},
+          {"problem", request.problem},
+          {"seed", request.seed},
+          {"seconds", request.seconds},
+          {"min_samples", request.min_samples},
+          {"binary", request.binary},
+          {"key", request.key},
+          {"launch", request.launch},
+          {"order_nondeterministic", request.order_nondeterministic},
+          {"nondeterminism_reason", request.nondeterminism_reason},
+          {"too_slow_us", request.too_slow_us}};
+}
+
+void from_json(const nlohmann::json& json, WorkerRequest& request) {
+  json.at("operation").get_to(request.operation);
+  json.at("problem").get_to(request.problem);
+  json.at("seed").get_to(request.seed);
+  json.at("seconds").get_to(request.seconds);
+  json.at("min_samples").get_to(request.min_samples);
+  json.at("binary").get_to(request.binary);
+  json.at("key").get_to(request.key);
+  request.launch = json.at("launch");
+  json.at("order_nondeterministic").get_to(request.order_nondeterministic);
+  json.at("nondeterminism_reason").get_to(request.nondeterminism_reason);
+  json.at("too_slow_us").get_to(request.too_slow_us);
+}
+
+void to_json(nlohmann::json& json, const ComparisonReport& report) {
+  json = {
+      {"gates", report.gates}, {"crash", report.crash}, {"subjects", report.subjects}, {"versions", report.versions}};
+}
+
+void from_json(const nlohmann::json& json, ComparisonReport& report) {
+  json.at("gates").get_to(report.gates);
+  json.at("crash").get_to(report.crash);
+  json.at("subjects").get_to(report.subjects);
+  json.at("versions").get_to(report.versions);
+}
+
+nlohmann::json error_to_json(const Error& error) {
+  return {{"kind", static_cast<int>(error.kind)}, {"message", error.message}};
+}
+
+Error error_from_json(const nlohmann::json& json) {
+  const int kind = json.at("kind").get<int>();
+  const bool known = kind >= 0 && kind <= static_cast<int>(ErrorKind::failed);
+  return {known ? static_cast<ErrorKind>(kind) : ErrorKind::failed, json.at("message").get<std::string>()};
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,187 @@
+// The sm90 and sm80 families: rules, launches, and that what they generate compiles without spills or serialised wgmma.
+// Needs NVRTC, no GPU.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "codegen/generate.h"
+#include "compile/compile.h"
+#include "recipe/sm90_plan.h"
+
+namespace warpsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+Machine gpu(int compute_capability) {
+  Machine machine;
+  machine.name = compute_capability == 90 ? "NVIDIA H200" : "NVIDIA A100";
+  machine.kind = "cuda";
+  machine.compute_capability = compute_capability;
+  machine.units = compute_capability == 90 ? 132 : 108;
+  machine.smem_bytes_per_block = compute_capability == 90 ? 232448 : 166912;
+  machine.registers_per_unit = 65536;
+  return machine;
+}
+
+Problem problem(const std::string& text) { return parse_problem(text).value(); }
+Recipe recipe(const std::string& text) { return parse_recipe(text).value(); }
+
+std::string broken_rule(const std::string& recipe_text, const std::string& problem_text, int compute_capability = 90) {
+  const Problem p = problem(problem_text);
+  const auto violation = find_violation(recipe(recipe_text), &p, gpu(compute_capability));
+  return violation ? violation->rule : "";
+}
+
+const std::vector<std::string> kShapes = {
+    "1x1x8 tn",       "1x8x8 nn",         "64x64x64",        "64x64x16384", "77x136x1000 nn",    "512x512x512 tn bf16",
+    "1000x1000x1000", "4096x4096x64 tn",  "16x4096x4096 tn", "8192x8x8192", "2048x2048x2048 tn", "8192x8192x8192 nn",
+    "16384x256x512",  "1048576x8x1024 tn"};
+
+TEST(CudaFamilies, StartingPointsAreLegalAndDistinct) {
+  for (const std::string& shape : kShapes) {
+    for (const Family* family : {&sm90_family(), &sm80_family()}) {
+      const Problem p = problem(shape);
+      const std::vector<Recipe> points = family->starting_points(p, gpu(90));
+      EXPECT_GE(points.size(), 3u) << shape << " " << family->name;
+      EXPECT_LE(points.size(), 12u) << shape << " " << family->name;
+      std::set<std::string> texts;
+      for (const Recipe& point : points) {
+        EXPECT_TRUE(is_legal(point, p, gpu(90))) << shape << " " << to_string(point);
+        EXPECT_TRUE(texts.insert(to_string(point)).second) << shape << " " << to_string(point);
+      }
+    }
+  }
+}
+
+TEST(CudaFamilies, EveryRuleRejects) {
+  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn", 80), "architecture");
+  EXPECT_EQ(broken_rule("sm90 tile=64x64x64 consumers=2", "256x256x256 tn"), "consumer_rows");
+  EXPECT_EQ(broken_rule("sm90 tile=256x256x64", "256x256x256 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 tile=192x256x64 consumers=3", "256x256x256 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 cluster=2x2 split=8", "256x256x4096 tn"), "cluster_size");
+  EXPECT_EQ(broken_rule("sm90 split=2 persistent=1", "256x256x256 tn"), "split");
+  EXPECT_EQ(broken_rule("sm90 split=2 epilogue=direct", "256x256x256 tn"), "split");
+  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn f16 f16"), "accumulator");
+  EXPECT_EQ(broken_rule("sm90", "256x256x252 tn"), "alignment");
+  EXPECT_EQ(broken_rule("sm90", "256x252x256 nn"), "alignment");
+  EXPECT_EQ(broken_rule("sm90", "252x256x256 nt"), "alignment");
+  EXPECT_EQ(broken_rule("sm90 epilogue=tma", "256x252x256 tn"), "alignment");
+  EXPECT_EQ(broken_rule("sm90 tile=64x8x64 consumers=1 cluster=2x1", "256x256x256 tn"), "multicast");
+  EXPECT_EQ(broken_rule("sm90 split=8", "256x256x256 tn"), "split_depth");
+  EXPECT_EQ(broken_rule("sm90 stages=8", "256x256x256 tn"), "shared_memory");
+  EXPECT_EQ(broken_rule("sm80", "256x256x256 tn", 75), "architecture");
+  EXPECT_EQ(broken_rule("sm80 tile=32x128x32 warps=4x2", "256x256x256 tn"), "warps");
+  EXPECT_EQ(broken_rule("sm80 tile=256x256x32 warps=2x2", "256x256x256 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm80 tile=128x128x128 stages=4", "256x256x256 tn"), "shared_memory");
+  EXPECT_EQ(broken_rule("sm80", "256x256x256 tn f16 f16"), "accumulator");
+}
+
+TEST(CudaFamilies, AcceptsWhatTheyPromise) {
+  EXPECT_EQ(broken_rule("sm90", "77x141x136 tn"), "");
+  EXPECT_EQ(broken_rule("sm90", "77x136x144 nn"), "");
+  EXPECT_EQ(broken_rule("sm90", "136x141x136 tt"), "");
+  EXPECT_EQ(broken_rule("sm90", "136x136x77 nt"), "");
+  for (const char* layout : {"tn", "nn", "tt", "nt"}) {
+    EXPECT_EQ(broken_rule("sm80", std::string("201x141x77 ") + layout), "");
+    EXPECT_EQ(broken_rule("sm80", std::string("1x1x1 ") + layout, 80), "");
+  }
+}
+
+// The tile's boxes together bring in the whole stage, and the grid covers C.
+TEST(CudaCodegen, LaunchCoversTheProblem) {
+  for (const std::string& shape : kShapes) {
+    const Problem p = problem(shape);
+    for (const Recipe& point : sm90_family().starting_points(p, gpu(90))) {
+      const Candidate candidate = generate(point, p, gpu(90)).value();
+      const CudaLaunch& launch = std::get<CudaLaunch>(candidate.launch);
+      const Sm90Knobs knobs = sm90_knobs(point);
+      EXPECT_EQ(launch.grid[0] % launch.cluster[0], 0) << to_string(point);
+      const std::int64_t groups = launch.grid[0] / launch.cluster[0];
+      const std::int64_t covered = groups * knobs.cluster_m * knobs.cluster_n * knobs.tile_m * knobs.tile_n;
+      if (!knobs.persistent) {
+        EXPECT_GE(covered, p.m * p.n) << shape << " " << to_string(point);
+      }
+      EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
+      EXPECT_EQ(launch.arguments.size(), knobs.epilogue == kSm90Tma ? 7u : 6u);
+      EXPECT_EQ(launch.arguments[0].map.dims, (std::array<std::int64_t, 2>{p.a_cols(), p.a_rows()}));
+      EXPECT_EQ(launch.arguments[1].map.dims, (std::array<std::int64_t, 2>{p.b_cols(), p.b_rows()}));
+      for (const KernelArgument& argument : launch.arguments) {
+        if (argument.kind != KernelArgument::Kind::tensor_map) continue;
+        EXPECT_LE(std::max(argument.map.box[0], argument.map.box[1]), 256);
+        EXPECT_TRUE(argument.map.swizzle_bytes == 0 || argument.map.box[0] * 2 == argument.map.swizzle_bytes);
+      }
+    }
+  }
+}
+
+TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
+  const Candidate small = generate(recipe("sm90"), problem("128x128x64 tn"), gpu(90)).value();
+  const Candidate large = generate(recipe("sm90"), problem("1000x904x800 tn"), gpu(90)).value();
+  EXPECT_EQ(small.source, large.source);
+  EXPECT_EQ(small.source.find("#include"), std::string::npos);
+  EXPECT_NE(small.source.find(to_string(recipe("sm90"))), std::string::npos);
+  EXPECT_NE(small.source, generate(recipe("sm90"), problem("128x128x64 nn"), gpu(90)).value().source);
+}
+
+#ifdef WARPSMITH_NVRTC_HELPER
+
+class CudaCompile : public testing::Test {
+ protected:
+  CudaCompile() : cache_(fs::temp_directory_path() / ("warpsmith-cuda-kernels-" + std::to_string(::getpid()))) {
+    options_.cache = cache_;
+    options_.nvrtc_helper = WARPSMITH_NVRTC_HELPER;
+  }
+  ~CudaCompile() override { fs::remove_all(cache_); }
+
+  void expect_clean(const Recipe& r, const std::string& shape, int compute_capability = 90) {
+    const Result<Candidate> candidate = generate(r, problem(shape), gpu(compute_capability));
+    ASSERT_TRUE(candidate.ok()) << candidate.error().message;
+    const Result<Artifact> artifact = Compiler(options_).compile(*candidate);
+    ASSERT_TRUE(artifact.ok()) << to_string(r) << "\n" << artifact.error().message;
+    EXPECT_TRUE(artifact->resources.clean()) << shape << " " << to_string(r) << "\n" << artifact->log;
+    EXPECT_TRUE(artifact->resources.warnings.empty()) << shape << " " << to_string(r) << "\n" << artifact->log;
+  }
+
+ private:
+  fs::path cache_;
+  CompilerOptions options_;
+};
+
+TEST_F(CudaCompile, Defaults) {
+  for (const char* shape : {"512x512x512 tn", "512x512x512 nn bf16", "512x512x512 tt", "512x512x512 nt"}) {
+    expect_clean(recipe("sm90"), shape);
+    expect_clean(recipe("sm80"), shape);
+  }
+  expect_clean(recipe("sm80"), "512x512x512 tn", 80);
+  expect_clean(recipe("sm80"), "201x141x77 nn");  // copies of 2 bytes
+}
+
+TEST_F(CudaCompile, EveryPathOfSm90) {
+  bool k_major = true;
+  for (const char* text : {"sm90 epilogue=direct pdl=1", "sm90 epilogue=tma persistent=1 raster=n",
+                           "sm90 persistent=1 cluster=2x2 stages=3", "sm90 tile=64x64x64 consumers=1 split=16",
+                           "sm90 tile=128x256x64 split=2 stages=4", "sm90 tile=192x192x64 consumers=3 cluster=2x1",
+                           "sm90 tile=64x176x128 consumers=1 epilogue=tma stages=3",
+                           "sm90 tile=64x24x32 consumers=1 group=1", "sm90 tile=256x192x64 stages=3 cluster=1x2"}) {
+    expect_clean(recipe(text), k_major ? "1024x1024x1024 tn" : "1024x1024x1024 nn");
+    k_major = !k_major;
+  }
+}
+
+TEST_F(CudaCompile, FirstStartingPoints) {
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    const Family& family = i % 2 == 0 ? sm90_family() : sm80_family();
+    expect_clean(family.starting_points(problem(kShapes[i]), gpu(90)).front(), kShapes[i]);
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace warpsmith

@@ -1,0 +1,192 @@
+// The gate sequence over scripted candidates: each fault is caught by the gate that is meant for it.
+#include "evaluate/gates.h"
+
+#include <gtest/gtest.h>
+
+#include "fake_backend.h"
+
+namespace warpsmith {
+namespace {
+
+GateReport gates_of(FakeBackend& backend, GateOptions options = {}) { return run_gates(backend, options); }
+
+void expect_failure(FakeBackend& backend, const std::string& gate, const std::string& words = {}) {
+  const GateReport report = gates_of(backend);
+  EXPECT_FALSE(report.passed());
+  ASSERT_FALSE(report.gates.empty());
+  EXPECT_EQ(report.gates.back().gate, gate);
+  EXPECT_NE(report.gates.back().detail.find(words), std::string::npos) << report.gates.back().detail;
+  for (std::size_t i = 0; i + 1 < report.gates.size(); ++i) EXPECT_TRUE(report.gates[i].passed);
+}
+
+// An honest result, then a change to it.
+FakeBackend::Kernel after_honest(std::function<void(FakeBackend&)> change) {
+  return [change = std::move(change)](FakeBackend& self) {
+    self.multiply();
+    change(self);
+  };
+}
+
+TEST(Gates, AnHonestCandidatePassesAll) {
+  FakeBackend backend;
+  const GateReport report = gates_of(backend);
+  EXPECT_TRUE(report.passed());
+  std::vector<std::string> names;
+  for (const GateResult& gate : report.gates) names.push_back(gate.gate);
+  EXPECT_EQ(names, (std::vector<std::string>{"coverage", "bound/normal", "repeatability", "bound/uniform",
+                                             "bound/positive", "bound/wide-range", "bound/large", "bound/subnormal",
+                                             "bound/special", "exact", "accumulator", "freshness"}));
+}
+
+TEST(Gates, PreparationUsesTheSameInputs) {
+  FakeBackend backend;
+  ASSERT_TRUE(prepare_gates(backend, 3).ok());
+  const auto prepared = backend.fills;
+  backend.fills.clear();
+  EXPECT_TRUE(gates_of(backend, {3, false, {}}).passed());
+  EXPECT_EQ(backend.fills, prepared);
+}
+
+TEST(Gates, AnElementLeftUnwritten) {
+  FakeBackend backend;
+  backend.kernel = [](FakeBackend& self) {
+    const std::uint16_t before = self.c.back();
+    self.multiply();
+    self.c.back() = before;
+  };
+  expect_failure(backend, "coverage", "1 elements of C still hold the poison");
+}
+
+TEST(Gates, OnePoisonAsAConstantDoesNotHelp) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) { self.c.back() = kPoisonPatterns[1]; });
+  expect_failure(backend, "coverage");
+}
+
+TEST(Gates, AChangedInput) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) { self.a[3] ^= 1; });
+  expect_failure(backend, "coverage", "touched");
+}
+
+TEST(Gates, ARedZoneHitOnlyOnLaterInputs) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) { self.red_zone_hit = self.spec.kind == InputKind::large; });
+  expect_failure(backend, "coverage", "on large inputs");
+}
+
+TEST(Gates, NaNIsNoWildcard) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) { self.c[7] = 0x7e00; });
+  expect_failure(backend, "bound/normal");
+}
+
+TEST(Gates, AConstantResult) {
+  FakeBackend backend;
+  backend.kernel = [](FakeBackend& self) { std::fill(self.c.begin(), self.c.end(), std::uint16_t{0}); };
+  expect_failure(backend, "bound/normal");
+}
+
+TEST(Gates, AForgottenTailOfK) {
+  FakeBackend backend;
+  backend.kernel = [](FakeBackend& self) {
+    --self.problem.k;
+    const auto a = self.a;
+    for (std::int64_t i = 0; i < self.problem.m; ++i) {
+      for (std::int64_t k = 0; k < self.problem.k; ++k) {
+        self.a[FakeBackend::at(i, k, self.problem.k)] = a[FakeBackend::at(i, k, self.problem.k + 1)];
+      }
+    }
+    self.multiply();
+    self.a = a;
+    ++self.problem.k;
+  };
+  expect_failure(backend, "bound/normal");
+}
+
+TEST(Gates, FlushedSubnormals) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) {
+    for (auto& bits : self.c) {
+      if ((bits & 0x7c00) == 0) bits = 0;
+    }
+  });
+  expect_failure(backend, "bound/subnormal");
+}
+
+TEST(Gates, SaturationInsteadOfInfinity) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) {
+    for (auto& bits : self.c) {
+      if ((bits & 0x7fff) == 0x7c00) bits = static_cast<std::uint16_t>(bits - 1);
+    }
+  });
+  const GateReport report = gates_of(backend);
+  ASSERT_FALSE(report.passed());
+  EXPECT_TRUE(report.gates.back().gate == "bound/large" || report.gates.back().gate == "bound/special");
+}
+
+TEST(Gates, NaNThatDoesNotPropagate) {
+  FakeBackend backend;
+  backend.kernel = after_honest([](FakeBackend& self) {
+    for (auto& bits : self.c) {
+      if (is_nan_bits(bits, self.problem.element)) bits = 0;
+    }
+  });
+  expect_failure(backend, "bound/special");
+}
+
+TEST(Gates, Fp16AccumulationFailsTheProbeAtTheLatest) {
+  FakeBackend backend;
+  backend.problem = {4, 8, 1024};
+  backend.kernel = [](FakeBackend& self) {
+    const auto round = [](double x) {
+      return element_to_double(double_to_element(x, ElementType::f16), ElementType::f16);
+    };
+    for (std::int64_t i = 0; i < self.problem.m; ++i) {
+      for (std::int64_t j = 0; j < self.problem.n; ++j) {
+        double sum = 0, partial = 0;
+        for (std::int64_t k = 0; k < self.problem.k; ++k) {
+          partial += element_to_double(self.a[FakeBackend::at(i, k, self.problem.k)], ElementType::f16) *
+                     element_to_double(self.b[FakeBackend::at(k, j, self.problem.n)], ElementType::f16);
+          if (k % 16 == 15) {
+            // Only the probe's sums suffer: elsewhere the sum is honest, as if the precision were chosen by the data.
+            sum += self.spec.kind == InputKind::accumulator ? round(partial) : partial;
+            partial = 0;
+          }
+        }
+        self.c[FakeBackend::at(i, j, self.problem.n)] = double_to_element(sum, ElementType::f16);
+      }
+    }
+  };
+  expect_failure(backend, "accumulator");
+}
+
+// Right within the bound, but other bits on every run.
+class UnrepeatableBackend final : public FakeBackend {
+ public:
+  std::uint64_t output_hash() override { return static_cast<std::uint64_t>(runs); }
+};
+
+TEST(Gates, ResultsThatDifferFromRunToRunMustBeDeclared) {
+  UnrepeatableBackend backend;
+  expect_failure(backend, "repeatability");
+  const GateReport declared = gates_of(backend, {1, true, "atomic adds"});
+  EXPECT_TRUE(declared.passed());
+  ASSERT_GT(declared.gates.size(), 2u);
+  EXPECT_NE(declared.gates[2].detail.find("atomic adds"), std::string::npos);
+}
+
+TEST(Gates, ACrashIsReportedInTheDevicesWords) {
+  FakeBackend backend;
+  backend.run_error = "an illegal memory access was encountered";
+  backend.fail_at = InputKind::uniform;
+  const GateReport report = gates_of(backend);
+  EXPECT_FALSE(report.passed());
+  ASSERT_TRUE(report.crash.has_value());
+  EXPECT_EQ(*report.crash, "an illegal memory access was encountered");
+  EXPECT_EQ(report.gates.size(), 3u);
+}
+
+}  // namespace
+}  // namespace warpsmith
