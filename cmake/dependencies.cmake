@@ -2,6 +2,22 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
+
+# fmt's library, whose code is compiled once; a staged binary takes the headers alone and needs no library (every file
+# then compiles twice as long).
+add_library(warpsmith_fmt INTERFACE)
+if(WARPSMITH_STATIC_RUNTIME)
+  target_link_libraries(warpsmith_fmt INTERFACE fmt::fmt-header-only)
+else()
+  target_link_libraries(warpsmith_fmt INTERFACE fmt::fmt)
+endif()
+
+# The headers that nearly every file includes, parsed once for all libraries.
+file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "")
+add_library(warpsmith_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(warpsmith_precompiled PRIVATE warpsmith_options warpsmith_fmt nlohmann_json::nlohmann_json)
+target_precompile_headers(warpsmith_precompiled PRIVATE <fmt/format.h> <nlohmann/json.hpp> <filesystem> <functional>
+  <map> <memory> <optional> <string> <variant> <vector>)
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)

@@ -43,6 +43,7 @@ function(warpsmith_library name)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${name} SYMBOLIC)
   target_include_directories(warpsmith_${name} PUBLIC ${view})
   target_link_libraries(warpsmith_${name} PUBLIC ${ARG_DEPENDS} PRIVATE warpsmith_options ${ARG_PRIVATE_DEPENDS})
+  target_precompile_headers(warpsmith_${name} REUSE_FROM warpsmith_precompiled)
 endfunction()
 
 # The tests that need a GPU, for scripts/stage.sh.

@@ -1,35 +1,74 @@
 #!/usr/bin/env bash
-# On a GPU host: the first end-to-end runs. Optimises three shapes (large, mid-sized, skinny) against cuBLASLt with what
-# scripts/stage.sh made. Needs no compiler. Results, one JSON file a shape: ${OUT:-results/h200}/optimize-M-N-K.json.
-#   scripts/gpu/first_light.sh [BUDGET]      BUDGET of one search, default 60s
+# On a GPU host: proves both CUDA families on many shapes, compares them with cuBLASLt, and optimises three problems,
+# with what scripts/stage.sh made. Results: ${OUT:-results/h200}/{verify-FAMILY.jsonl,bench-tn.jsonl,
+# optimize-M-N-K.json,summary.txt}; bench/first_light.py turns them into results/h200/first-light.json.
+#   scripts/gpu/first_light.sh [STEP...]      STEP: verify, bench, optimize; default all. BUDGET of one search: 45s
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-stage=$here
-[[ -x $stage/warpsmith ]] || stage=$(cd -- "$here/../.." && pwd -P)/stage
-out=${OUT:-results/h200}
-budget=${1:-60s}
+root=$(cd -- "$here/../.." && pwd -P)
+stage=$root/stage
+out=${OUT:-$root/results/h200}
+budget=${BUDGET:-45s}
+steps=${*:-verify bench optimize}
+readonly shapes=$root/bench/shapes/first-light.txt
 if [[ ! -x $stage/warpsmith ]]; then
   echo "first_light: nothing staged at $stage; run scripts/stage.sh first" >&2
   exit 3
 fi
 mkdir -p "$out" || exit 3
-# The archive and the kernels that were found travel back with the results.
-WARPSMITH_DATA=$(cd -- "$out" && pwd -P)/data
-export WARPSMITH_DATA
-
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
 status=0
-for shape in '4096 4096 4096' '1024 1024 4096' '64 4096 64'; do
-  read -r m n k <<<"$shape"
-  file=$out/optimize-$m-$n-$k.json
-  code=0
-  "$stage/warpsmith" optimize "$m" "$n" "$k" --target sm90 --budget "$budget" --json >"$file" 2>"$file.log" || code=$?
-  if ((code == 0)); then
-    echo "optimize $shape: done, $file"
-  else
+
+# Runs one step under a time limit, says how it went and how long it took.
+step() {
+  local name=$1 limit=$2 start=$SECONDS code=0
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" >"$out/$name" 2>"$scratch/$name.log" || code=$?
+  printf '%-32s exit code %d, %d s\n' "$name" "$code" $((SECONDS - start))
+  if ((code != 0)); then
     status=1
-    echo "optimize $shape: FAILED, exit code $code"
-    tail -n 5 "$file.log"
+    tail -n 3 "$scratch/$name.log"
   fi
+}
+
+# Gates of the first starting point of both families, NN and TN.
+verify() {
+  local family
+  for family in sm90 sm80; do
+    step "verify-$family.jsonl" 200 "$stage/warpsmith" bench --shapes "$shapes" --layout both --target sm90 \
+      --family "$family" --first 1 --verify --json
+    printf '  %s of %s accepted\n' "$(grep -c '"kind":"accepted"' "$out/verify-$family.jsonl")" "$(wc -l <"$out/verify-$family.jsonl")"
+  done
+}
+
+# The fastest of the first starting points of both families, interleaved with all baselines.
+bench() {
+  step bench-tn.jsonl 400 "$stage/warpsmith" bench --shapes "$shapes" --layout tn --target sm90 --first 3 --effort 100ms --json
+}
+
+optimize() {
+  local shape m n k
+  for shape in '4096 4096 4096' '1024 1024 4096' '64 4096 64'; do
+    read -r m n k <<<"$shape"
+    step "optimize-$m-$n-$k.json" 200 "$stage/warpsmith" optimize "$m" "$n" "$k" --layout tn --target sm90 \
+      --budget "$budget" --json
+  done
+}
+
+for name in $steps; do
+  case $name in
+    verify | bench | optimize) ;;
+    *)
+      echo "first_light: unknown step '$name'; accepted: verify, bench, optimize" >&2
+      exit 2
+      ;;
+  esac
 done
+{
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  for name in $steps; do $name; done
+} 2>&1 | tee "$out/summary.txt"
 exit "$status"

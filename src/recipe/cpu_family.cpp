@@ -323,8 +323,11 @@ void add_large(StartingPoints& points, const Problem& problem, bool avx512) {
 
 void add_general(StartingPoints& points, const Problem& problem, bool avx512) {
   const std::string simd = simd_for(problem, avx512);
-  const std::vector<Tile> tiles =
-      avx512 ? std::vector<Tile>{{6, 4}, {5, 5}, {8, 3}, {14, 2}} : std::vector<Tile>{{6, 2}, {4, 3}, {4, 2}};
+  std::vector<Tile> tiles =
+      avx512 ? std::vector<Tile>{{6, 4}, {8, 3}, {5, 5}, {14, 2}} : std::vector<Tile>{{6, 2}, {4, 3}, {4, 2}};
+  // Tiles that divide n come first.
+  const std::int64_t lanes = simd == "avx512" ? 16 : 8, vectors = (problem.n + lanes - 1) / lanes;
+  std::stable_partition(tiles.begin(), tiles.end(), [&](Tile tile) { return vectors % tile.columns == 0; });
   const std::string splits = problem.n > 2 * problem.m ? "nmk" : "mnk";
   const bool long_k = problem.k > 1536;
   const std::string block = long_k ? "block=allxallx1024 prefetch_a=depth" : "prefetch_a=rows";
