@@ -38,6 +38,14 @@ else()
   target_link_libraries(warpsmith_crypto INTERFACE OpenSSL::Crypto)
 endif()
 
+# oneDNN, a CPU baseline; only the module that uses its matmul primitive is compiled and linked against it.
+find_path(WARPSMITH_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
+find_library(WARPSMITH_DNNL_LIBRARY dnnl)
+mark_as_advanced(WARPSMITH_DNNL_INCLUDE WARPSMITH_DNNL_LIBRARY)
+if(NOT WARPSMITH_DNNL_INCLUDE OR NOT WARPSMITH_DNNL_LIBRARY)
+  message(STATUS "oneDNN's headers were not found: its matmul on 16-bit operands will not be among the CPU baselines")
+endif()
+
 # The CUDA target needs headers and libraries of the toolkit, never a GPU at build time. The host code is plain C++;
 # the evaluator's own device code is compiled by nvcc.
 set(WARPSMITH_HAVE_CUDA OFF)

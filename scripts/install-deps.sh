@@ -23,7 +23,7 @@ requirements=(
   'libsqlite3-dev|header:sqlite3.h|SQLite 3'
   'libssl-dev|header:openssl/evp.h|OpenSSL 3'
   'libopenblas0-pthread|library:libopenblas.so.0|OpenBLAS|optional'
-  'libdnnl-dev|library:libdnnl.so.|oneDNN|optional'
+  'libdnnl-dev|header:oneapi/dnnl/dnnl.hpp|oneDNN|optional'
 )
 if [[ $what == test || $what == ci ]]; then
   requirements+=('libgtest-dev|header:gtest/gtest.h|GoogleTest')

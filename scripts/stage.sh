@@ -12,6 +12,7 @@ readonly size_limit=$((55 * 1000 * 1000))  # bytes, all of stage/ together
 # What a binary may need of the host: glibc, the driver, and the toolkit's libraries.
 readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|libcudart|libnvrtc|libcublas|libcublasLt)\.so(\.[0-9]+)*$'
 
+# Not warpsmith-onednn.so: it serves the CPU baselines alone, and a GPU host has no oneDNN for it.
 programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc)
 # shellcheck disable=SC2034  # read by build
 targets=("${programs[@]}" gpu_tests)

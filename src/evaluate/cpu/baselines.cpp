@@ -1,4 +1,4 @@
-// Converts, multiplies, converts back.
+// Converts, multiplies, converts back; or lets oneDNN multiply what it is given.
 #include "evaluate/cpu/baselines.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "evaluate/cpu/convert.h"
-#include "evaluate/cpu/machine_facts.h"
 #include "evaluate/cpu/openblas_coretype.h"
 
 namespace warpsmith {
@@ -39,6 +38,19 @@ const Libraries& libraries() {
   return instance;
 }
 
+Result<std::unique_ptr<OneDnnMatmul>> create_matmul(std::int64_t m, std::int64_t n, std::int64_t k, Layout layout,
+                                                    ElementType element, int threads) {
+  return OneDnnMatmul::create(
+      {m, n, k, layout == Layout::tn, element == ElementType::f16 ? OneDnnType::f16 : OneDnnType::bf16, threads});
+}
+
+// Asked for one small problem.
+std::string matmul_version(ElementType element) {
+  constexpr std::int64_t kSize = 64;
+  const auto matmul = create_matmul(kSize, kSize, kSize, Layout::nn, element, 1);
+  return matmul ? (*matmul)->version() : "unavailable: " + matmul.error().message;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CpuBaselines>> CpuBaselines::open(const Problem& problem, ThreadPool& pool) {
@@ -48,8 +60,9 @@ Result<std::unique_ptr<CpuBaselines>> CpuBaselines::open(const Problem& problem,
         fmt::format("no CPU baseline: {}; {}", found.openblas.error().message, found.onednn.error().message));
   }
   std::unique_ptr<CpuBaselines> result(new CpuBaselines(problem, pool));
-  if (found.openblas) result->add("openblas-sgemm", *found.openblas);
-  if (found.onednn) result->add("onednn-sgemm", *found.onednn);
+  if (found.openblas) result->add_sgemm("openblas-sgemm", *found.openblas);
+  if (found.onednn) result->add_sgemm("onednn-sgemm", *found.onednn);
+  result->add_matmul();
   return result;
 }
 
@@ -60,16 +73,40 @@ CpuBaselines::CpuBaselines(const Problem& problem, ThreadPool& pool)
       b_(static_cast<std::size_t>(problem.k * problem.n), 0.5f),
       c_(static_cast<std::size_t>(problem.m * problem.n)) {}
 
-void CpuBaselines::add(const std::string& name, SgemmLibrary* library) {
-  const std::vector<int> thread_counts = pool_.threads() > 1 ? std::vector{1, pool_.threads()} : std::vector{1};
-  for (const int threads : thread_counts) {
+std::vector<int> CpuBaselines::thread_counts() const {
+  return pool_.threads() > 1 ? std::vector{1, pool_.threads()} : std::vector{1};
+}
+
+void CpuBaselines::add_sgemm(const std::string& name, SgemmLibrary* library) {
+  for (const int threads : thread_counts()) {
     for (const Layout layout : {Layout::nn, Layout::tn}) {
       CpuBaseline baseline{
-          fmt::format("{}-{}-{}t", name, to_string(layout), threads), {}, layout, threads, false, library};
+          fmt::format("{}-{}-{}t", name, to_string(layout), threads), {}, layout, threads, false, library, nullptr};
       if (threads > 1) choose_conversion(baseline);
       baseline.detail =
           fmt::format("{}, {} thread{}, conversion {}", library->version(), threads, threads > 1 ? "s" : "",
                       baseline.parallel_conversion ? "on all threads" : "on one thread");
+      list_.push_back(std::move(baseline));
+    }
+  }
+}
+
+// What oneDNN does not offer is left out; baseline_versions() has its reason.
+void CpuBaselines::add_matmul() {
+  for (const int threads : thread_counts()) {
+    for (const Layout layout : {Layout::nn, Layout::tn}) {
+      auto matmul = create_matmul(problem_.m, problem_.n, problem_.k, layout, problem_.element, threads);
+      if (!matmul) continue;
+      CpuBaseline baseline{fmt::format("onednn-matmul-{}-{}t", to_string(layout), threads),
+                           {},
+                           layout,
+                           threads,
+                           false,
+                           nullptr,
+                           std::move(*matmul)};
+      baseline.detail =
+          fmt::format("{} {}, {} thread{}, {} operands as they are", baseline.matmul->version(),
+                      baseline.matmul->implementation(), threads, threads > 1 ? "s" : "", to_string(problem_.element));
       list_.push_back(std::move(baseline));
     }
   }
@@ -93,6 +130,10 @@ void CpuBaselines::choose_conversion(CpuBaseline& baseline) {
 }
 
 void CpuBaselines::run(const CpuBaseline& baseline, const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
+  if (baseline.matmul != nullptr) {
+    baseline.matmul->run(a, b, c);
+    return;
+  }
   const int parts = baseline.parallel_conversion ? pool_.threads() : 1;
   // The share of `part`, in whole cache lines.
   const auto share = [parts](std::size_t count, int part) {
@@ -129,8 +170,8 @@ std::map<std::string, std::string> baseline_versions() {
   };
   return {{"openblas", text(found.openblas)},
           {"onednn", text(found.onednn)},
-          {"onednn-f16-matmul", has_half_arithmetic() ? "not measured by this version"
-                                                      : "unavailable: the CPU has neither AVX512-FP16 nor AMX-FP16"}};
+          {"onednn-f16-matmul", matmul_version(ElementType::f16)},
+          {"onednn-bf16-matmul", matmul_version(ElementType::bf16)}};
 }
 
 }  // namespace warpsmith

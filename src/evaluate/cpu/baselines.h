@@ -1,5 +1,6 @@
-// CPU baselines: what a user has today for half-precision matrices, a library's FP32 product with conversion of the
-// operands in and of the result out, all inside the timed call.
+// CPU baselines: what a user has today for half-precision matrices. A library's FP32 product with conversion of the
+// operands in and of the result out, all inside the timed call; and oneDNN's product of the halves themselves, where
+// it has one for the CPU.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,20 @@
 
 #include "base/result.h"
 #include "evaluate/cpu/blas_library.h"
+#include "evaluate/cpu/onednn_matmul.h"
 #include "evaluate/cpu/thread_pool.h"
 #include "problem/problem.h"
 
 namespace warpsmith {
 
 struct CpuBaseline {
-  std::string name;            // "openblas-sgemm-nn-1t"
+  std::string name;            // "openblas-sgemm-nn-1t", "onednn-matmul-nn-1t"
   std::string detail;          // library version, core type, threads, how conversion is threaded
   Layout layout = Layout::nn;  // nn or tn
   int threads = 1;
   bool parallel_conversion = false;
-  SgemmLibrary* library = nullptr;
+  SgemmLibrary* library = nullptr;  // multiplies in FP32; null: `matmul` takes the operands as they are
+  std::unique_ptr<OneDnnMatmul> matmul;
 };
 
 class CpuBaselines {
@@ -38,7 +41,9 @@ class CpuBaselines {
 
  private:
   CpuBaselines(const Problem& problem, ThreadPool& pool);
-  void add(const std::string& name, SgemmLibrary* library);
+  void add_sgemm(const std::string& name, SgemmLibrary* library);
+  void add_matmul();
+  std::vector<int> thread_counts() const;
   void choose_conversion(CpuBaseline& baseline);
 
   Problem problem_;
@@ -47,7 +52,7 @@ class CpuBaselines {
   std::vector<float> a_, b_, c_;
 };
 
-// Names and versions of the libraries found, or why one is missing.
+// Names and versions of the libraries found, or why one is missing; also whether oneDNN multiplies halves on this CPU.
 std::map<std::string, std::string> baseline_versions();
 
 }  // namespace warpsmith

@@ -149,12 +149,6 @@ Status require_cpu_features() {
   return environment_error("the cpu target needs a CPU with AVX2, FMA and F16C");
 }
 
-bool has_half_arithmetic() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool amx_fp16 = __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 21)) != 0;
-  return amx_fp16 || has_avx512_fp16();
-}
-
 std::string cpu_model_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

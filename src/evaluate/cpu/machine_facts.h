@@ -12,9 +12,6 @@ namespace warpsmith {
 // What the worker's own code needs (AVX2, FMA, F16C); the message says what is missing.
 Status require_cpu_features();
 
-// AVX512-FP16 or AMX-FP16: what a library needs to multiply halves natively.
-bool has_half_arithmetic();
-
 // The model as /proc/cpuinfo names it.
 std::string cpu_model_name();
 
