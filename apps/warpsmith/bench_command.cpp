@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli.h"
 #include "devices.h"
 #include "problem/grids.h"
@@ -210,7 +211,7 @@ Result<int> BenchCommand::run() {
   if (!effort) return effort.error();
   effort_seconds_ = *effort;
   if (!arguments_.family.empty() && find_family(arguments_.family) == nullptr) {
-    return bad_input(fmt::format("unknown family '{:.40}'; accepted: {}", arguments_.family, family_names()));
+    return bad_input(fmt::format("unknown family '{}'; accepted: {}", printable(arguments_.family), family_names()));
   }
   if (!arguments_.recipe.empty()) {
     if (const auto recipe = parse_recipe(arguments_.recipe); !recipe) return recipe.error();
@@ -254,7 +255,8 @@ void add_bench_command(CLI::App& app, Run& run) {
   command->add_option("--first", arguments->first, "How many starting points of each family to try")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--effort", arguments->effort, "Time to spend on each subject of a comparison")->capture_default_str();
+  command->add_option("--effort", arguments->effort, "Time to spend on each subject of a comparison")
+      ->capture_default_str();
   command->add_flag("--verify", arguments->verify, "Gates and a short timing only, no baselines");
   command->add_option("--seed", arguments->seed, "Seed of the inputs")->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object a problem");

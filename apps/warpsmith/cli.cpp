@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/text.h"
+
 namespace warpsmith::cli {
 
 namespace {
@@ -55,8 +57,8 @@ Result<double> parse_duration(const std::string& text) {
   }
   const double seconds = value * scale;
   if (error != std::errc() || !(seconds > 0) || seconds > 1e7) {
-    return bad_input(
-        fmt::format("'{:.40}' is not a duration; accepted: a positive number with s, ms, m or h, such as 60s", text));
+    return bad_input(fmt::format("'{}' is not a duration; accepted: a positive number with s, ms, m or h, such as 60s",
+                                 printable(text)));
   }
   return seconds;
 }

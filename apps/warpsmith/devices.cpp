@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
+
 namespace warpsmith::cli {
 
 namespace {
@@ -17,7 +19,7 @@ Result<int> parse_threads(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > available) {
-    return bad_input(fmt::format("--threads '{:.40}'; accepted: 1 to {}, or all", text, available));
+    return bad_input(fmt::format("--threads '{}'; accepted: 1 to {}, or all", printable(text), available));
   }
   return value;
 }
@@ -75,7 +77,7 @@ Result<OpenDevice> open_device(const DeviceOptions& options, std::uint64_t seed)
   const auto target = parse_target(options.target);
   if (!target)
     return bad_input(
-        fmt::format("unknown target '{:.40}'; accepted: auto, cpu, sm80, sm90, replay:FILE", options.target));
+        fmt::format("unknown target '{}'; accepted: auto, cpu, sm80, sm90, replay:FILE", printable(options.target)));
   if (is_cuda(*target)) return open_cuda(options, *target, seed);
   auto evaluator = start(Target::cpu, *threads, 0, seed);
   if (!evaluator) return evaluator.error();

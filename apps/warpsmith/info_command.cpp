@@ -6,6 +6,7 @@
 
 #include "archive/archive.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli.h"
 #include "devices.h"
 #include "recipe/recipe.h"
@@ -26,7 +27,7 @@ int print_knobs(const std::string& name) {
   }
   const Family* family = find_family(name);
   if (family == nullptr) {
-    return report(bad_input(fmt::format("unknown family '{:.40}'; accepted: all, {}", name, family_names())));
+    return report(bad_input(fmt::format("unknown family '{}'; accepted: all, {}", printable(name), family_names())));
   }
   fmt::print("{}", knob_table_markdown(*family));
   return kExitOk;

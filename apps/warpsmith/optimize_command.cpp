@@ -8,6 +8,7 @@
 
 #include "archive/archive.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli.h"
 #include "devices.h"
 #include "optimize_report.h"
@@ -140,7 +141,8 @@ Result<int> OptimizeCommand::run() {
   if (!budget) return budget.error();
   const auto names = policy_names();
   if (std::find(names.begin(), names.end(), arguments_.policy) == names.end()) {
-    return bad_input(fmt::format("unknown policy '{:.40}'; accepted: {}", arguments_.policy, fmt::join(names, ", ")));
+    return bad_input(
+        fmt::format("unknown policy '{}'; accepted: {}", printable(arguments_.policy), fmt::join(names, ", ")));
   }
   const bool replay = arguments_.device.target.rfind("replay:", 0) == 0;
   // A replayed search has an archive of its own run only, unless asked otherwise: its verdicts are recorded ones.

@@ -8,11 +8,12 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace warpsmith {
 
 Result<std::vector<Shape>> named_grid(std::string_view name) {
-  if (name != "cuda-l2") return bad_input(fmt::format("unknown grid '{:.40}'; accepted: cuda-l2", name));
+  if (name != "cuda-l2") return bad_input(fmt::format("unknown grid '{}'; accepted: cuda-l2", printable(name)));
   constexpr std::array<std::int64_t, 10> kSizes{64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384};
   std::vector<Shape> shapes;
   for (const std::int64_t m : kSizes) {

@@ -17,13 +17,11 @@ namespace {
 
 // The fastest accepted recipes of the archive, best first, each once.
 Result<std::vector<Recipe>> fastest_recipes(Archive& archive, const Archive::Scope& scope, int count) {
-  const auto history = archive.history(scope);
+  const auto history = archive.summaries(scope);
   if (!history) return history.error();
   std::vector<std::pair<double, std::string>> accepted;
-  for (const AttemptRecord& attempt : *history) {
-    if (const auto* verdict = attempt.verdict.accepted()) {
-      accepted.emplace_back(verdict->measurement.cold.median_us, attempt.recipe);
-    }
+  for (const AttemptSummary& attempt : *history) {
+    if (attempt.cold_us) accepted.emplace_back(*attempt.cold_us, attempt.recipe);
   }
   std::sort(accepted.begin(), accepted.end());
   std::vector<Recipe> recipes;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <string_view>
 
 namespace warpsmith {
 
@@ -21,6 +22,7 @@ std::optional<double> accepted_time(const Verdict& verdict) {
 
 // A failed environment says nothing about the recipe; several in a row mean that going on is pointless.
 constexpr int kMaxFailuresInARow = 5;
+constexpr std::string_view kFailed = "failed";  // Verdict::kind() of verdict::Failed
 
 class Loop {
  public:
@@ -68,17 +70,16 @@ Status Loop::prepare() {
 }
 
 Status Loop::resume() {
-  const auto history = archive_.history(options_.scope);
+  const auto history = archive_.summaries(options_.scope);
   if (!history) return history.error();
-  for (const AttemptRecord& attempt : *history) {
-    ++result_.by_kind[std::string(attempt.verdict.kind())];
+  for (const AttemptSummary& attempt : *history) {
+    ++result_.by_kind[attempt.kind];
     // A recipe of a knob table that has changed since is history only for the reader.
     const auto recipe = parse_recipe(attempt.recipe);
-    if (!recipe || std::holds_alternative<verdict::Failed>(attempt.verdict.outcome)) continue;
-    const auto time_us = accepted_time(attempt.verdict);
-    policy_->tell(*recipe, {time_us, std::string(attempt.verdict.kind())});
-    if (time_us && (!best_us_ || *time_us < *best_us_)) {
-      best_us_ = time_us;
+    if (!recipe || attempt.kind == kFailed) continue;
+    policy_->tell(*recipe, {attempt.cold_us, attempt.kind});
+    if (attempt.cold_us && (!best_us_ || *attempt.cold_us < *best_us_)) {
+      best_us_ = attempt.cold_us;
       best_recipe_ = to_short_string(*recipe);
     }
     ++result_.resumed;

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "evaluate/cpu/affinity.h"
 #include "evaluate/cpu/machine_facts.h"
 #include "evaluate/gates.h"
 
@@ -272,11 +273,16 @@ void CpuBackend::settle(int subject) {
   pool_.park();
   if (last_subject_ > 0 && baseline(last_subject_).threads > 1) wait_until_quiet();
   last_subject_ = subject;
+  if (subject > 0 && baseline(subject).threads > 1) {
+    launch(subject, 0);  // the library starts the threads that it will use
+    pin_library_threads(pool_.ids().data(), static_cast<int>(pool_.ids().size()));
+  }
 }
 
 // One launch outside the clock wakes threads and, warm, fetches the operands that other batches have evicted.
 double CpuBackend::batch_us(int subject, bool cold, int launches) {
   settle(subject);
+  const PinnedCaller pinned;
   std::int64_t& position = cold_launches_[subject];
   const auto next_set = [&] { return cold ? static_cast<int>(position++ % sets_->count()) : 0; };
   launch(subject, next_set());

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <vector>
 
+#include "evaluate/cpu/affinity.h"
+
 namespace warpsmith {
 
 namespace {
@@ -160,6 +162,7 @@ std::string cpu_model_name() {
 }
 
 Machine measure_machine(ThreadPool& pool) {
+  const PinnedCaller pinned;
   Machine machine;
   machine.name = cpu_model_name();
   machine.kind = "cpu";

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "evaluate/cpu/affinity.h"
+
 namespace warpsmith {
 
 namespace {
@@ -31,10 +33,15 @@ void SpinBarrier::wait() {
   }
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : ids_(static_cast<std::size_t>(std::max(0, threads - 1))) {
   for (int thread = 1; thread < threads; ++thread) {
-    workers_.emplace_back([this, thread] { serve(thread); });
+    workers_.emplace_back([this, thread] {
+      ids_[static_cast<std::size_t>(thread) - 1] = this_thread_id();
+      pin_this_thread(thread);
+      serve(thread);
+    });
   }
+  park();  // so that the ids are there
 }
 
 ThreadPool::~ThreadPool() {

@@ -29,6 +29,8 @@ class ThreadPool {
   ~ThreadPool();
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  // Kernel ids of the threads but the caller's. Thread t is bound to the t-th CPU.
+  const std::vector<int>& ids() const { return ids_; }
 
   // Calls work(t) for t in [0, count) on as many threads at once and returns when all have. Precondition: count <=
   // threads(). linger: the threads spin for the next call instead of parking at once.
@@ -40,6 +42,7 @@ class ThreadPool {
  private:
   void serve(int thread);
 
+  std::vector<int> ids_;
   std::vector<std::thread> workers_;
   std::atomic<unsigned> generation_{0};
   std::atomic<int> running_{0}, parked_{0};
