@@ -16,6 +16,7 @@
 #include "problem/grids.h"
 #include "progress.h"
 #include "search/conclude.h"
+#include "search/trials.h"
 #include "table.h"
 
 namespace warpsmith::cli {
@@ -131,7 +132,9 @@ Result<BenchRow> BenchCommand::measure(const Problem& problem, OpenDevice& devic
     if (!candidate) return candidate.error();
     const auto artifact = compiler.compile(*candidate);
     if (!artifact && artifact.error().kind == ErrorKind::environment) return artifact.error();
-    if (artifact) {
+    if (artifact && !resource_gate(artifact->resources).passed) {
+      verdict.outcome = verdict::Wrong{resource_gate(artifact->resources)};
+    } else if (artifact) {
       verdict = device.evaluator->evaluate(problem, *candidate, *artifact, 0, {});
     } else {
       verdict.outcome = verdict::CompileError{artifact.error().message};

@@ -1,4 +1,6 @@
 // Live trials: generate, compile in parallel, then measure one at a time.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -54,6 +56,13 @@ class LiveTrials : public Trials {
       trial.verdict.outcome = to_outcome(*compiled.error);
       return trial;
     }
+    const GateResult resources = resource_gate(compiled.artifact->resources);
+    if (!resources.passed) {
+      trial.verdict.outcome = verdict::Wrong{resources};
+      trial.verdict.gates = {resources};
+      trial.verdict.resources = compiled.artifact->resources;
+      return trial;
+    }
     trial.verdict =
         evaluator_.evaluate(options_.problem, *compiled.candidate, *compiled.artifact, best_us, options_.effort);
     trial.verdict.compile_seconds = compiled.artifact->from_cache ? 0 : compiled.artifact->seconds;
@@ -102,6 +111,16 @@ class LiveTrials : public Trials {
 };
 
 }  // namespace
+
+GateResult resource_gate(const ResourceReport& report) {
+  GateResult gate{"resource", report.clean(), {}, 0};
+  if (report.wgmma_serialized) gate.detail = "the compiler serialised wgmma";
+  if (report.spill_store_bytes > 0 || report.spill_load_bytes > 0) {
+    gate.detail += fmt::format("{}spills: {} bytes stored, {} bytes loaded", gate.detail.empty() ? "" : "; ",
+                               report.spill_store_bytes, report.spill_load_bytes);
+  }
+  return gate;
+}
 
 std::unique_ptr<Trials> make_live_trials(const LiveTrialsOptions& options, const Compiler& compiler,
                                          Evaluator& evaluator) {

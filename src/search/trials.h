@@ -34,6 +34,10 @@ class Trials {
   virtual Trial next(double best_us) = 0;
 };
 
+// The gate before running: a generated kernel neither spills registers nor has its wgmma serialised. Passes for
+// compilers that report no resources.
+GateResult resource_gate(const ResourceReport& report);
+
 struct LiveTrialsOptions {
   Problem problem;
   int compile_jobs = 1;
