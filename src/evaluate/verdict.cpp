@@ -150,6 +150,7 @@ void to_json(nlohmann::json& json, const Verdict& value) {
   put_optional(json, "resources", value.resources);
   json["compile_seconds"] = value.compile_seconds;
   json["gate_seconds"] = value.gate_seconds;
+  json["prepare_seconds"] = value.prepare_seconds;
   json["timing_seconds"] = value.timing_seconds;
 }
 
@@ -159,6 +160,7 @@ void from_json(const nlohmann::json& json, Verdict& value) {
   value.resources = get_optional<ResourceReport>(json, "resources");
   json.at("compile_seconds").get_to(value.compile_seconds);
   json.at("gate_seconds").get_to(value.gate_seconds);
+  value.prepare_seconds = json.value("prepare_seconds", 0.0);
   json.at("timing_seconds").get_to(value.timing_seconds);
 }
 

@@ -78,6 +78,7 @@ struct Verdict {
   std::vector<GateResult> gates;  // those that ran, in order
   std::optional<ResourceReport> resources;
   double compile_seconds = 0, gate_seconds = 0, timing_seconds = 0;
+  double prepare_seconds = 0;  // of inputs and references, by the first candidate of a problem in a worker; else 0
 
   const verdict::Accepted* accepted() const { return std::get_if<verdict::Accepted>(&outcome); }
   // "illegal", "compile-error", "wrong", "crashed", "timed-out", "too-slow", "suspicious", "accepted", "failed"

@@ -127,8 +127,10 @@ class Worker {
   void poisoned() { exhausted_ = true; }
 
   Result<Verdict> evaluate(const WorkerRequest& request) {
+    const auto start = std::chrono::steady_clock::now();
     if (const Status ready = prepare(request, true); !ready) return ready.error();
     Verdict verdict;
+    verdict.prepare_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (const Status loaded = load(request); !loaded) {
       poisoned();
       verdict.outcome = verdict::Crashed{"loading", loaded.error().message};

@@ -48,7 +48,7 @@ class Loop {
   std::optional<double> best_us_;
   std::string best_recipe_;
   int failures_in_a_row_ = 0;
-  double busy_seconds_ = 0;  // waiting for compilers, proving and timing
+  double busy_seconds_ = 0;  // waiting for compilers, preparing, proving, timing
   Clock::time_point start_ = Clock::now();
 };
 
@@ -111,7 +111,9 @@ Status Loop::run(const std::function<void(const OptimizeProgress&)>& on_progress
     // What was submitted but not yet measured when time is up is dropped: a verdict costs more than asking again.
     if (!trials_.pending() || stop.load() || seconds_since(start_) >= options_.budget_seconds) break;
     const Trial trial = trials_.next(best_us_.value_or(0));
-    busy_seconds_ += trial.compile_wait_seconds + trial.verdict.gate_seconds + trial.verdict.timing_seconds;
+    const Verdict& verdict = trial.verdict;
+    busy_seconds_ +=
+        trial.compile_wait_seconds + verdict.prepare_seconds + verdict.gate_seconds + verdict.timing_seconds;
     if (const Status status = absorb(trial); !status) return status.error();
     on_progress(progress());
   }

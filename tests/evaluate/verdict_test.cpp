@@ -41,6 +41,7 @@ TEST(Verdict, EveryCaseRoundTrips) {
     verdict.resources->registers = 168;
     verdict.compile_seconds = 1.5;
     verdict.gate_seconds = 0.25;
+    verdict.prepare_seconds = 1.5;
     verdict.timing_seconds = 0.125;
     EXPECT_EQ(verdict.kind(), kind);
     const Verdict back = round_trip(verdict);
