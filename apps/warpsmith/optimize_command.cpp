@@ -35,11 +35,16 @@ struct OptimizeArguments {
   bool quiet = false;
 };
 
-std::string progress_text(const OptimizeProgress& progress) {
+// baseline_us: of the fastest baseline of the problem's layout; 0: unknown.
+std::string progress_text(const OptimizeProgress& progress, double baseline_us) {
   const double left = std::max(0.0, progress.budget_seconds - progress.elapsed_seconds);
   const double rate = progress.elapsed_seconds > 0 ? static_cast<double>(progress.tried) / progress.elapsed_seconds : 0;
   std::string text = fmt::format("{:.0f} s left  {} tried  {:.1f}/s", left, progress.tried, rate);
-  if (progress.best_us) text += fmt::format("  best {} us  {}", significant(*progress.best_us), progress.best_recipe);
+  if (progress.best_us) {
+    text += fmt::format("  best {} us", significant(*progress.best_us));
+    if (baseline_us > 0) text += fmt::format(" ({:.2f}x)", baseline_us / *progress.best_us);
+    text += "  " + progress.best_recipe;
+  }
   return text;
 }
 
@@ -61,9 +66,11 @@ class OptimizeCommand {
   Result<int> run();
 
  private:
+  Result<double> fastest_baseline_us(const Problem& problem, Evaluator& evaluator) const;
   Result<OptimizeOutcome> search_live(const Problem& problem, OpenDevice& device, double budget_seconds);
   Result<OptimizeOutcome> search_replay(const Problem& problem, const ReplayTable& table, double budget_seconds);
-  Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds);
+  Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds,
+                                 double baseline_us);
   void show(const OptimizeOutcome& outcome);
 
   const OptimizeArguments& arguments_;
@@ -72,7 +79,8 @@ class OptimizeCommand {
   nlohmann::json report_ = nlohmann::json::array();
 };
 
-Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Trials& trials, double budget_seconds) {
+Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Trials& trials, double budget_seconds,
+                                                double baseline_us) {
   OptimizeOptions options;
   options.scope = scope;
   options.policy = arguments_.policy;
@@ -82,8 +90,8 @@ Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Tri
   ProgressLine line(arguments_.quiet);
   auto result = optimize(
       options, trials, *archive_,
-      [&line](const OptimizeProgress& progress) {
-        line.update(progress.elapsed_seconds / progress.budget_seconds, progress_text(progress));
+      [&line, baseline_us](const OptimizeProgress& progress) {
+        line.update(progress.elapsed_seconds / progress.budget_seconds, progress_text(progress, baseline_us));
       },
       interrupted());
   if (!result) return result.error();
@@ -95,6 +103,16 @@ Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Tri
   return outcome;
 }
 
+// A short measurement, for the progress line; the closing table has the figures that count.
+Result<double> OptimizeCommand::fastest_baseline_us(const Problem& problem, Evaluator& evaluator) const {
+  ProgressLine line(arguments_.quiet);
+  line.update(-1, "measuring the baselines");
+  const auto measured = evaluator.baselines(problem, {0.05, 5});
+  if (!measured) return measured.error();
+  const Measurement* fastest = fastest_of(*measured, to_string(problem.layout));
+  return fastest == nullptr ? 0 : fastest->cold.median_us;
+}
+
 Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, OpenDevice& device,
                                                      double budget_seconds) {
   const Archive::Scope scope{problem, device.evaluator->machine(), device.target, device.threads};
@@ -104,7 +122,9 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   options.compile_jobs = arguments_.jobs > 0 ? arguments_.jobs : available_threads();
   options.quiet_while_measuring = device.target == Target::cpu;
   const auto trials = make_live_trials(options, compiler, *device.evaluator);
-  auto outcome = search(scope, *trials, budget_seconds);
+  const auto baseline_us = fastest_baseline_us(problem, *device.evaluator);
+  if (!baseline_us) return baseline_us.error();
+  auto outcome = search(scope, *trials, budget_seconds, *baseline_us);
   if (!outcome || interrupted() || !outcome->search.best) return outcome;
 
   ProgressLine line(arguments_.quiet);
@@ -122,7 +142,7 @@ Result<OptimizeOutcome> OptimizeCommand::search_replay(const Problem& problem, c
                                                        double budget_seconds) {
   const Archive::Scope scope{problem, table.machine(), table.target(), table.threads()};
   const auto trials = make_replay_trials(problem, table);
-  return search(scope, *trials, budget_seconds);
+  return search(scope, *trials, budget_seconds, 0);
 }
 
 void OptimizeCommand::show(const OptimizeOutcome& outcome) {

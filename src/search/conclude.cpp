@@ -74,18 +74,13 @@ Result<std::filesystem::path> write_kernel(const std::filesystem::path& director
 
 }  // namespace
 
-std::vector<const Measurement*> Conclusion::baselines() const {
-  std::vector<const Measurement*> list;
-  for (std::size_t i = 1; i < comparison.subjects.size(); ++i) list.push_back(&comparison.subjects[i]);
-  return list;
-}
-
-const Measurement* Conclusion::fastest_baseline(std::string_view layout) const {
+const Measurement* fastest_of(const std::vector<Measurement>& subjects, std::string_view layout) {
   const Measurement* fastest = nullptr;
-  for (const Measurement* baseline : baselines()) {
-    // Baseline names carry their layout as a word: "cublaslt-auto-nn", "openblas-nn-2t".
-    const bool matches = layout.empty() || baseline->subject.find(fmt::format("-{}", layout)) != std::string::npos;
-    if (matches && (fastest == nullptr || baseline->cold.median_us < fastest->cold.median_us)) fastest = baseline;
+  for (const Measurement& subject : subjects) {
+    // Baseline names carry their layout as a word: "cublaslt-auto-nn", "openblas-sgemm-nn-2t".
+    const bool matches = subject.subject != "candidate" &&
+                         (layout.empty() || subject.subject.find(fmt::format("-{}", layout)) != std::string::npos);
+    if (matches && (fastest == nullptr || subject.cold.median_us < fastest->cold.median_us)) fastest = &subject;
   }
   return fastest;
 }

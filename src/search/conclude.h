@@ -20,8 +20,12 @@ struct ConcludeOptions {
   int finalists = 3;  // measured again before one is chosen: the fastest of many noisy times is a lucky one
   TimingEffort finalist_effort{1.0, 15};
   TimingEffort comparison_effort{1.0, 25};  // of each subject
-  std::filesystem::path kernels;  // directory for the winner's source and launch descriptor
+  std::filesystem::path kernels;            // directory for the winner's source and launch descriptor
 };
+
+// The baseline with the lowest cold median among `subjects`, over all layouts or only those of `layout` ("nn", "tn";
+// empty: all). Null when there is none. The candidate is no baseline.
+const Measurement* fastest_of(const std::vector<Measurement>& subjects, std::string_view layout = {});
 
 struct Conclusion {
   Recipe recipe;
@@ -30,10 +34,9 @@ struct Conclusion {
   std::filesystem::path source;  // the kernel, with its launch descriptor beside it (.json)
 
   const Measurement& candidate() const { return comparison.subjects.front(); }
-  std::vector<const Measurement*> baselines() const;
-  // The baseline with the lowest cold median, over all layouts or only those of `layout` ("nn", "tn"; empty: all).
-  // Null when there is none.
-  const Measurement* fastest_baseline(std::string_view layout = {}) const;
+  const Measurement* fastest_baseline(std::string_view layout = {}) const {
+    return fastest_of(comparison.subjects, layout);
+  }
 };
 
 // Error: failed when no finalist passes its gates again; environment as elsewhere.
