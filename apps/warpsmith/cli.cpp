@@ -43,7 +43,8 @@ void install_interrupt_handler() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away shows as a write error
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away shows as a write error,
+  std::signal(SIGXFSZ, SIG_IGN);  // and so does a limit on file sizes
 }
 
 Result<double> parse_duration(const std::string& text) {
@@ -72,7 +73,7 @@ void ProblemOptions::add_to(CLI::App& command) {
                   "turn); nt and tt store A as k x m")
       ->capture_default_str();
   command.add_option("--type", element, "Element type: f16 or bf16")->capture_default_str();
-  command.add_option("--acc", accumulator, "Accumulator type: f32 or f16")->capture_default_str();
+  command.add_option("--acc", accumulator, "Accumulator type: f32")->capture_default_str();
 }
 
 Result<std::vector<Problem>> ProblemOptions::problems() const {
@@ -97,6 +98,9 @@ Result<std::vector<Problem>> ProblemOptions::problems_of(const std::vector<Shape
   if (!element_type) return element_type.error();
   const auto accumulator_type = parse_accumulator(accumulator);
   if (!accumulator_type) return accumulator_type.error();
+  if (*accumulator_type != AccumulatorType::f32) {
+    return bad_input("no kernel family accumulates in f16; accepted for --acc: f32");
+  }
   std::vector<Problem> list;
   for (const Shape& shape : shapes) {
     for (const Layout each : layouts) {

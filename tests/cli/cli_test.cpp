@@ -91,6 +91,7 @@ TEST_F(Cli, RefusesUnknownWords) {
   expect_refused({"optimize", "64", "64", "64", "--policy", "oracle"}, 2, "accepted: random, evolution");
   expect_refused({"optimize", "64", "64", "64", "--layout", "xy"}, 2, "accepted: tn, nn, tt, nt, both");
   expect_refused({"optimize", "64", "64", "64", "--type", "f64"}, 2, "accepted: f16, bf16");
+  expect_refused({"optimize", "64", "64", "64", "--acc", "f16"}, 2, "accepted for --acc: f32");
   expect_refused({"optimize", "64", "64", "64", "--budget", "soon"}, 2, "is not a duration");
   expect_refused({"optimize", "64", "64", "64", "--budget", "-5s"}, 2, "duration");
   expect_refused({"optimize", "64", "64", "64", "--threads", "0"}, 2, "--threads '0'; accepted: 1 to");
@@ -111,6 +112,17 @@ TEST_F(Cli, RefusesBadArchives) {
   expect_refused(small_search({"--archive", garbage.string()}), 2, garbage.string());
   expect_refused(small_search({"--archive", "/proc/nowhere/archive.sqlite"}), 3, "/proc/nowhere");
   expect_refused(small_search({"--archive", home_.string()}), 3, home_.string());
+}
+
+// A file-size limit stands for the full disk: the archive cannot grow.
+TEST_F(Cli, SaysSoWhenTheDiskIsFull) {
+  ProcessRequest wanted = request(small_search());
+  wanted.limits.file_bytes = 4096;
+  const auto output = run_process(wanted);
+  ASSERT_TRUE(output.ok());
+  EXPECT_EQ(output->status.exit_code, 3) << output->status.describe() << output->err;
+  EXPECT_NE(output->err.find("archive.sqlite"), std::string::npos) << output->err;
+  EXPECT_EQ(std::count(output->err.begin(), output->err.end(), '\n'), 1) << output->err;
 }
 
 TEST_F(Cli, SaysSoWhenThereIsNoCompiler) {
