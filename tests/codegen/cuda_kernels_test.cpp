@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <set>
 #include <string>
 
@@ -148,6 +149,24 @@ class CudaCompile : public testing::Test {
     EXPECT_TRUE(artifact->resources.warnings.empty()) << shape << " " << to_string(r) << "\n" << artifact->log;
   }
 
+  // Spills are allowed: they are the resource gate's to judge.
+  void expect_compiles(const Recipe& r, const std::string& shape) {
+    const Result<Candidate> candidate = generate(r, problem(shape), gpu(90));
+    ASSERT_TRUE(candidate.ok()) << candidate.error().message;
+    const Result<Artifact> artifact = Compiler(options_).compile(*candidate);
+    EXPECT_TRUE(artifact.ok()) << shape << " " << to_string(r) << "\n" << artifact.error().message;
+  }
+
+  // Generated past the legality check.
+  void expect_refused(const Recipe& r, Candidate (*generator)(const Recipe&, const Problem&, const Machine&)) {
+    const Problem p = problem("1024x1024x4096 tn");
+    ASSERT_TRUE(find_violation(r, nullptr, gpu(90)).has_value()) << to_string(r);
+    const Result<Artifact> artifact = Compiler(options_).compile(generator(r, p, gpu(90)));
+    ASSERT_FALSE(artifact.ok()) << to_string(r);
+    EXPECT_EQ(artifact.error().kind, ErrorKind::failed);
+    EXPECT_NE(artifact.error().message.find("static assertion"), std::string::npos) << artifact.error().message;
+  }
+
  private:
   fs::path cache_;
   CompilerOptions options_;
@@ -178,6 +197,39 @@ TEST_F(CudaCompile, FirstStartingPoints) {
   for (std::size_t i = 0; i < kShapes.size(); ++i) {
     const Family& family = i % 2 == 0 ? sm90_family() : sm80_family();
     expect_clean(family.starting_points(problem(kShapes[i]), gpu(90)).front(), kShapes[i]);
+  }
+}
+
+// Legality agrees with the compiler, one way: whatever the rules let through, compiles.
+TEST_F(CudaCompile, RandomLegalRecipes) {
+  constexpr int kRecipesPerFamily = 8;
+  std::mt19937_64 generator(20261129);
+  const std::vector<std::string> shapes = {"1024x1024x1024 tn", "77x136x1000 nn bf16", "4096x64x4096 tt",
+                                           "64x512x8192 nt"};
+  for (const Family* family : {&sm90_family(), &sm80_family()}) {
+    for (int found = 0; found < kRecipesPerFamily;) {
+      Recipe random(*family);
+      const auto fields = family->fields();
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        random.set_choice(f, static_cast<int>(generator() % fields[f]->values.size()));
+      }
+      const std::string& shape = shapes[static_cast<std::size_t>(found) % shapes.size()];
+      const Problem p = problem(shape);
+      if (!is_legal(random, p, gpu(90))) continue;
+      ++found;
+      expect_compiles(random, shape);
+    }
+  }
+}
+
+// And the other way: what the rules about the recipe alone refuse, the device code's own assertions refuse too.
+TEST_F(CudaCompile, DeviceCodeRefusesWhatTheRulesRefuse) {
+  for (const char* text : {"sm90 tile=64x64x64 consumers=2", "sm90 tile=256x256x64", "sm90 cluster=2x2 split=8",
+                           "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct"}) {
+    expect_refused(recipe(text), generate_sm90);
+  }
+  for (const char* text : {"sm80 tile=32x128x32 warps=4x2", "sm80 tile=256x256x32 warps=2x2"}) {
+    expect_refused(recipe(text), generate_sm80);
   }
 }
 
