@@ -3,8 +3,8 @@
 
 Usage: bench/cpu_evidence.py WARPSMITH [--budget 45s] [--out results/cpu/optimize.json] [--shape MxNxK]...
 An object per (shape, threads): m, n, k, threads, speedup (cold, over the fastest baseline of the same layout),
-fastest_baseline, peak_share, recipe, times, machine, versions, date, commit. Rows that the file already holds for the
-same commit are kept, so an interrupted run goes on where it stopped. Run it on an otherwise idle machine.
+fastest_baseline, peak_share, recipe, times, machine, versions, date, commit. Rows that the file already holds are kept,
+so an interrupted run goes on where it stopped; --shape measures its rows again. Run it on an otherwise idle machine.
 """
 import argparse
 import datetime
@@ -73,10 +73,10 @@ def main():
     arguments = parser.parse_args()
     out = pathlib.Path(arguments.out)
     rows = json.loads(out.read_text()) if out.exists() else []
-    rows = [entry for entry in rows if entry["commit"] == commit()]
     wanted = shapes()
     if arguments.shape:
         wanted = [tuple(int(size) for size in text.split("x")) for text in arguments.shape]
+        rows = [entry for entry in rows if (entry["m"], entry["n"], entry["k"]) not in wanted]
     cores = len(os.sched_getaffinity(0))
     for threads in sorted({1, cores}):
         for shape in wanted:

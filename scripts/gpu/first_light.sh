@@ -3,6 +3,8 @@
 # with what scripts/stage.sh made. Results: ${OUT:-results/h200}/{verify-FAMILY.jsonl,bench-tn.jsonl,
 # optimize-M-N-K.json,summary.txt}; bench/first_light.py turns them into results/h200/first-light.json.
 #   scripts/gpu/first_light.sh [STEP...]      STEP: verify, bench, optimize; default all. BUDGET of one search: 45s
+# The steps are called by name.
+# shellcheck disable=SC2317
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)

@@ -45,7 +45,7 @@ struct CompilerOptions {
   double timeout_seconds = 120;  // of one compile; the compiler is killed at the limit
   std::uint64_t memory_bytes = 8ULL << 30;
   std::filesystem::path nvrtc_helper{};  // warpsmith-nvrtc; empty: beside the executable
-  std::string host_compiler{};         // empty: $WARPSMITH_CXX, $CXX, else c++ or g++ or clang++ on PATH
+  std::string host_compiler{};           // empty: $WARPSMITH_CXX, $CXX, else c++ or g++ or clang++ on PATH
 };
 
 class CompilerIdentities;
