@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <string>
 
 #include "base/result.h"
+#include "base/text.h"
 #include "cli.h"
 
 int main(int argc, char** argv) {
@@ -21,6 +23,19 @@ int main(int argc, char** argv) {
   add_info_command(app, run);
   add_dataset_command(app, run);
   install_interrupt_handler();
+  if (argc > 1 && argv[1][0] != '-') {
+    std::string commands;
+    bool known = false;
+    for (const CLI::App* command : app.get_subcommands({})) {
+      known = known || command->get_name() == argv[1];
+      if (!commands.empty()) commands += ", ";
+      commands += command->get_name();
+    }
+    if (!known) {
+      return report(warpsmith::bad_input(
+          fmt::format("unknown command '{}'; accepted: {}", warpsmith::printable(argv[1]), commands)));
+    }
+  }
   try {
     app.parse(argc, argv);
     return run ? run() : kExitOk;

@@ -125,7 +125,7 @@ class SqliteArchive final : public Archive {
       : what_(fmt::format("archive {}", path.string())),
         database_(path, what_),
         run_(fmt::format("{}/{}", utc_now(), getpid())) {
-    identify();
+    database_.snapshot([&] { identify(); });
     Database::retry_while_busy([&] { use_write_ahead_log(); });
     database_.execute("PRAGMA foreign_keys = ON");
     database_.transaction([&] {

@@ -89,9 +89,13 @@ void Database::retry_while_busy(const std::function<void()>& body) {
   }
 }
 
-void Database::transaction(const std::function<void()>& body) {
+void Database::transaction(const std::function<void()>& body) { run_between("BEGIN IMMEDIATE", body); }
+
+void Database::snapshot(const std::function<void()>& body) { run_between("BEGIN", body); }
+
+void Database::run_between(const char* begin, const std::function<void()>& body) {
   retry_while_busy([&] {
-    execute("BEGIN IMMEDIATE");
+    execute(begin);
     try {
       body();
       execute("COMMIT");

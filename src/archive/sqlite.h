@@ -42,6 +42,8 @@ class Database {
   // Runs `body` between BEGIN IMMEDIATE and COMMIT. When another process holds the file for longer than the busy
   // timeout, everything is rolled back and tried again, so `body` must be repeatable.
   void transaction(const std::function<void()>& body);
+  // The same for reads that belong together: all of them see the file as one moment left it.
+  void snapshot(const std::function<void()>& body);
 
   // Retries `body` while it fails with SQLITE_BUSY (which some operations return at once, whatever the busy timeout).
   static void retry_while_busy(const std::function<void()>& body);
@@ -51,6 +53,8 @@ class Database {
   sqlite3* handle() const { return handle_.get(); }
 
  private:
+  void run_between(const char* begin, const std::function<void()>& body);
+
   struct Close {
     void operator()(sqlite3* handle) const noexcept { sqlite3_close_v2(handle); }
   };

@@ -87,7 +87,9 @@ std::string to_string(const Problem& problem) {
 }
 
 Result<Shape> parse_shape(std::string_view text) {
-  const auto words = split_words(text, " \tx_X*,");
+  // Blanks separate sizes; only a text without any is cut at the other signs, so that a stray word is named whole.
+  const bool blanks = text.find_first_of(" \t") != std::string_view::npos;
+  const auto words = split_words(text, blanks ? " \t" : "xX_*,");
   if (words.size() != 3) {
     return bad_input(fmt::format("'{}' is not a shape; accepted: M N K, MxNxK or M_N_K", printable(text, 60)));
   }

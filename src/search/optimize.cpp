@@ -36,6 +36,10 @@ class Loop {
  private:
   Status resume();
   Status absorb(const Trial& trial);
+  Error could_not_try() const {
+    return environment_error(
+        fmt::format("{} candidates in a row could not be tried: {}", failures_in_a_row_, last_failure_));
+  }
   bool may_ask(const std::atomic<bool>& stop) const;
   OptimizeProgress progress() const;
 
@@ -48,6 +52,7 @@ class Loop {
   std::optional<double> best_us_;
   std::string best_recipe_;
   int failures_in_a_row_ = 0;
+  std::string last_failure_;
   double busy_seconds_ = 0;  // waiting for compilers, preparing, proving, timing
   Clock::time_point start_ = Clock::now();
 };
@@ -118,6 +123,7 @@ Status Loop::run(const std::function<void(const OptimizeProgress&)>& on_progress
     on_progress(progress());
   }
   result_.interrupted = stop.load();
+  if (result_.tried > 0 && failures_in_a_row_ == result_.tried) return could_not_try();
   return ok_status();
 }
 
@@ -136,10 +142,8 @@ Status Loop::absorb(const Trial& trial) {
   if (const auto* wrong = std::get_if<verdict::Wrong>(&trial.verdict.outcome))
     ++result_.wrong_by_gate[wrong->gate.gate];
   if (const auto* failed = std::get_if<verdict::Failed>(&trial.verdict.outcome)) {
-    if (++failures_in_a_row_ >= kMaxFailuresInARow) {
-      return environment_error(
-          fmt::format("{} candidates in a row could not be tried: {}", failures_in_a_row_, failed->reason));
-    }
+    last_failure_ = failed->reason;
+    if (++failures_in_a_row_ >= kMaxFailuresInARow) return could_not_try();
   } else {
     failures_in_a_row_ = 0;
   }
