@@ -4,7 +4,7 @@
 Usage: bench/cpu_evidence.py WARPSMITH [--budget 45s] [--out results/cpu/optimize.json] [--shape MxNxK]...
 An object per (shape, threads): m, n, k, threads, speedup (cold, over the fastest baseline of the same layout),
 fastest_baseline, peak_share, recipe, times, machine, versions, date, commit. Rows that the file already holds are kept,
-so an interrupted run goes on where it stopped; --shape measures its rows again. Run it on an otherwise idle machine.
+so an interrupted run goes on where it stopped; --shape (and --threads) measure their rows again. Run it on an otherwise idle machine.
 """
 import argparse
 import datetime
@@ -70,15 +70,18 @@ def main():
     parser.add_argument("--budget", default="45s")
     parser.add_argument("--out", default=str(ROOT / "results/cpu/optimize.json"))
     parser.add_argument("--shape", action="append", help="only this shape (MxNxK); may be repeated")
+    parser.add_argument("--threads", type=int, help="only with this many threads")
     arguments = parser.parse_args()
     out = pathlib.Path(arguments.out)
     rows = json.loads(out.read_text()) if out.exists() else []
     wanted = shapes()
     if arguments.shape:
         wanted = [tuple(int(size) for size in text.split("x")) for text in arguments.shape]
-        rows = [entry for entry in rows if (entry["m"], entry["n"], entry["k"]) not in wanted]
+        rows = [entry for entry in rows if (entry["m"], entry["n"], entry["k"]) not in wanted
+                or arguments.threads not in (None, entry["threads"])]
     cores = len(os.sched_getaffinity(0))
-    for threads in sorted({1, cores}):
+    counts = sorted({1, cores}) if arguments.threads is None else [arguments.threads]
+    for threads in counts:
         for shape in wanted:
             if any((entry["m"], entry["n"], entry["k"], entry["threads"]) == (*shape, threads) for entry in rows):
                 continue
@@ -92,7 +95,7 @@ def main():
                   f"{entry['speedup_warm']:.3f} warm over {entry['fastest_baseline']}, "
                   f"{100 * entry['peak_share']:.1f} % of peak", flush=True)
     weak = set(shapes()[2:])
-    for threads in sorted({1, cores}):
+    for threads in counts:
         chosen = [entry for entry in rows if entry["threads"] == threads and (entry["m"], entry["n"], entry["k"]) in weak]
         if chosen:
             print(f"{threads} threads, {len(chosen)} weak spots: geometric mean {geomean([e['speedup'] for e in chosen]):.3f} "

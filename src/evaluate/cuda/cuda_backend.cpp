@@ -1,6 +1,7 @@
 // Gates and timing on a CUDA device. CUDA errors travel as exceptions inside and become Errors or failed checks here.
 #include "evaluate/cuda/cuda_backend.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -394,6 +395,15 @@ class CudaBackend final : public Backend {
   std::chrono::steady_clock::time_point last_work_{};
 };
 
+// The runtime reports a missing driver as one that is too old.
+std::string reason_for_no_device(cudaError_t status) {
+  if (status == cudaSuccess) return "no device";
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver == nullptr) return "no NVIDIA driver is installed";
+  dlclose(driver);
+  return cudaGetErrorString(status);
+}
+
 }  // namespace
 }  // namespace cuda
 
@@ -401,8 +411,7 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    const char* reason = status != cudaSuccess ? cudaGetErrorString(status) : "no device";
-    return environment_error(fmt::format("no CUDA GPU: {}", reason));
+    return environment_error(fmt::format("no CUDA GPU: {}", cuda::reason_for_no_device(status)));
   }
   if (device < 0 || device >= count) {
     return environment_error(fmt::format("no CUDA device {}: this machine has {}", device, count));
