@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -48,10 +49,13 @@ std::string progress_text(const OptimizeProgress& progress, double baseline_us) 
   return text;
 }
 
+// As the user would type it: a wrapper script names itself in WARPSMITH_INVOKED_AS.
 std::string resume_command(const OptimizeArguments& arguments, const Archive::Scope& scope) {
   const Problem& problem = scope.problem;
-  std::string text = fmt::format("warpsmith optimize {} {} {} --layout {} --budget 300s", problem.m, problem.n,
-                                 problem.k, to_string(problem.layout));
+  const char* invoked_as = std::getenv("WARPSMITH_INVOKED_AS");
+  std::string text =
+      fmt::format("{} optimize {} {} {} --layout {} --budget 300s", invoked_as == nullptr ? "warpsmith" : invoked_as,
+                  problem.m, problem.n, problem.k, to_string(problem.layout));
   if (problem.element != ElementType::f16) text += fmt::format(" --type {}", to_string(problem.element));
   if (arguments.device.target != "auto") text += " --target " + arguments.device.target;
   if (scope.target == Target::cpu && arguments.device.threads != "all")
