@@ -46,7 +46,7 @@ std::string source_text(const Recipe& recipe, const Sm80Knobs& k, const Problem&
       "{config}\n"
       "static_assert(Sm80Plan<kConfig>::kSharedBytes == {smem} && Sm80Plan<kConfig>::kThreads == {threads});\n\n"
       "}}  // namespace\n\n"
-      "extern \"C\" __global__ void __launch_bounds__({threads})\n"
+      "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
       "    {entry}(const u16* a, const u16* b, u16* c, int m, int n, int k) {{\n"
       "  sm80_gemm<kConfig>(a, b, c, m, n, k);\n"
       "}}\n",

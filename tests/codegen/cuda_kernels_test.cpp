@@ -178,7 +178,8 @@ TEST_F(CudaCompile, Defaults) {
     expect_clean(recipe("sm80"), shape);
   }
   expect_clean(recipe("sm80"), "512x512x512 tn", 80);
-  expect_clean(recipe("sm80"), "201x141x77 nn");  // copies of 2 bytes
+  expect_clean(recipe("sm80"), "201x141x77 nn");                           // copies of 2 bytes
+  expect_clean(recipe("sm80 tile=32x32x64 warps=1x2"), "256x256x256 tn");  // few threads: no cap but the hardware's
 }
 
 TEST_F(CudaCompile, EveryPathOfSm90) {
