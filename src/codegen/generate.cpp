@@ -13,6 +13,8 @@ Generator generator_of(const Family& family) {
   if (&family == &cpu_family()) return generate_cpu;
   if (&family == &sm90_family()) return generate_sm90;
   if (&family == &sm80_family()) return generate_sm80;
+  if (&family == &tiny_family()) return generate_tiny;
+  if (&family == &skinny_family()) return generate_skinny;
   return nullptr;
 }
 

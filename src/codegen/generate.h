@@ -31,5 +31,7 @@ Result<Candidate> generate(const Recipe& recipe, const Problem& problem, const M
 Candidate generate_cpu(const Recipe& recipe, const Problem& problem, const Machine& machine);
 Candidate generate_sm90(const Recipe& recipe, const Problem& problem, const Machine& machine);
 Candidate generate_sm80(const Recipe& recipe, const Problem& problem, const Machine& machine);
+Candidate generate_tiny(const Recipe& recipe, const Problem& problem, const Machine& machine);
+Candidate generate_skinny(const Recipe& recipe, const Problem& problem, const Machine& machine);
 
 }  // namespace warpsmith

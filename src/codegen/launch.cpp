@@ -1,19 +1,18 @@
 // Launch descriptors as JSON: what travels to the worker and what an exported kernel carries.
 #include "codegen/launch.h"
 
+#include <algorithm>
+
 namespace warpsmith {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(Operand, {{Operand::a, "a"}, {Operand::b, "b"}, {Operand::c, "c"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(KernelArgument::Kind, {{KernelArgument::Kind::pointer, "pointer"},
-                                                    {KernelArgument::Kind::workspace, "workspace"},
-                                                    {KernelArgument::Kind::int32, "int32"},
-                                                    {KernelArgument::Kind::tensor_map, "tensor_map"}})
 
 namespace {
 
 nlohmann::json map_to_json(const TensorMap& map) {
   return {{"operand", map.operand},
           {"dims", map.dims},
+          {"ld", map.ld},
           {"box", map.box},
           {"swizzle_bytes", map.swizzle_bytes},
           {"l2_promotion_bytes", map.l2_promotion_bytes}};
@@ -23,6 +22,7 @@ TensorMap map_from_json(const nlohmann::json& json) {
   TensorMap map;
   json.at("operand").get_to(map.operand);
   json.at("dims").get_to(map.dims);
+  json.at("ld").get_to(map.ld);
   json.at("box").get_to(map.box);
   json.at("swizzle_bytes").get_to(map.swizzle_bytes);
   json.at("l2_promotion_bytes").get_to(map.l2_promotion_bytes);
@@ -30,64 +30,79 @@ TensorMap map_from_json(const nlohmann::json& json) {
 }
 
 nlohmann::json argument_to_json(const KernelArgument& argument) {
-  nlohmann::json json = {{"kind", argument.kind}};
   switch (argument.kind) {
     case KernelArgument::Kind::pointer:
-      json["operand"] = argument.operand;
-      break;
+      return {{"pointer", argument.operand}};
     case KernelArgument::Kind::workspace:
-      break;
+      return {{"workspace", argument.offset_bytes}};
     case KernelArgument::Kind::int32:
-      json["value"] = argument.value;
-      break;
+      return {{"int32", argument.value}};
+    case KernelArgument::Kind::float32:
+      return {{"float32", argument.real}};
     case KernelArgument::Kind::tensor_map:
-      json["map"] = map_to_json(argument.map);
-      break;
-  }
-  return json;
-}
-
-KernelArgument argument_from_json(const nlohmann::json& json) {
-  switch (json.at("kind").get<KernelArgument::Kind>()) {
-    case KernelArgument::Kind::pointer:
-      return KernelArgument::pointer_to(json.at("operand").get<Operand>());
-    case KernelArgument::Kind::workspace:
-      return KernelArgument::workspace_pointer();
-    case KernelArgument::Kind::int32:
-      return KernelArgument::integer(json.at("value").get<std::int32_t>());
-    case KernelArgument::Kind::tensor_map:
-      return KernelArgument::tensor(map_from_json(json.at("map")));
+      return {{"tensor_map", map_to_json(argument.map)}};
   }
   return {};
 }
 
-}  // namespace
+KernelArgument argument_from_json(const nlohmann::json& json) {
+  if (json.contains("pointer")) return KernelArgument::pointer_to(json["pointer"].get<Operand>());
+  if (json.contains("workspace")) return KernelArgument::workspace_pointer(json["workspace"].get<std::int64_t>());
+  if (json.contains("int32")) return KernelArgument::integer(json["int32"].get<std::int32_t>());
+  if (json.contains("float32")) return KernelArgument::number(json["float32"].get<float>());
+  return KernelArgument::tensor(map_from_json(json.at("tensor_map")));
+}
 
-void to_json(nlohmann::json& json, const CudaLaunch& launch) {
+nlohmann::json kernel_to_json(const KernelLaunch& kernel) {
   nlohmann::json arguments = nlohmann::json::array();
-  for (const KernelArgument& argument : launch.arguments) arguments.push_back(argument_to_json(argument));
-  json = {{"entry", launch.entry},
-          {"grid", launch.grid},
-          {"block", launch.block},
-          {"cluster", launch.cluster},
-          {"dynamic_smem_bytes", launch.dynamic_smem_bytes},
-          {"workspace_bytes", launch.workspace_bytes},
-          {"zero_workspace", launch.zero_workspace},
-          {"programmatic_dependent_launch", launch.programmatic_dependent_launch},
+  for (const KernelArgument& argument : kernel.arguments) arguments.push_back(argument_to_json(argument));
+  return {{"entry", kernel.entry},
+          {"grid", kernel.grid},
+          {"block", kernel.block},
+          {"cluster", kernel.cluster},
+          {"dynamic_smem_bytes", kernel.dynamic_smem_bytes},
+          {"programmatic_dependent_launch", kernel.programmatic_dependent_launch},
           {"arguments", std::move(arguments)}};
 }
 
+KernelLaunch kernel_from_json(const nlohmann::json& json) {
+  KernelLaunch kernel;
+  json.at("entry").get_to(kernel.entry);
+  json.at("grid").get_to(kernel.grid);
+  json.at("block").get_to(kernel.block);
+  json.at("cluster").get_to(kernel.cluster);
+  json.at("dynamic_smem_bytes").get_to(kernel.dynamic_smem_bytes);
+  json.at("programmatic_dependent_launch").get_to(kernel.programmatic_dependent_launch);
+  for (const auto& argument : json.at("arguments")) kernel.arguments.push_back(argument_from_json(argument));
+  return kernel;
+}
+
+}  // namespace
+
+std::string_view to_string(Operand operand) { return operand == Operand::a ? "a" : operand == Operand::b ? "b" : "c"; }
+
+bool CudaLaunch::offers_programmatic_dependent_launch() const {
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [](const KernelLaunch& kernel) { return kernel.programmatic_dependent_launch; });
+}
+
+bool offers_programmatic_dependent_launch(const nlohmann::json& launch) {
+  return launch.contains("kernels") && launch.get<CudaLaunch>().offers_programmatic_dependent_launch();
+}
+
+void to_json(nlohmann::json& json, const CudaLaunch& launch) {
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const KernelLaunch& kernel : launch.kernels) kernels.push_back(kernel_to_json(kernel));
+  json = {{"workspace_bytes", launch.workspace_bytes},
+          {"zero_workspace", launch.zero_workspace},
+          {"kernels", std::move(kernels)}};
+}
+
 void from_json(const nlohmann::json& json, CudaLaunch& launch) {
-  json.at("entry").get_to(launch.entry);
-  json.at("grid").get_to(launch.grid);
-  json.at("block").get_to(launch.block);
-  json.at("cluster").get_to(launch.cluster);
-  json.at("dynamic_smem_bytes").get_to(launch.dynamic_smem_bytes);
   json.at("workspace_bytes").get_to(launch.workspace_bytes);
   json.at("zero_workspace").get_to(launch.zero_workspace);
-  json.at("programmatic_dependent_launch").get_to(launch.programmatic_dependent_launch);
-  launch.arguments.clear();
-  for (const auto& argument : json.at("arguments")) launch.arguments.push_back(argument_from_json(argument));
+  launch.kernels.clear();
+  for (const auto& kernel : json.at("kernels")) launch.kernels.push_back(kernel_from_json(kernel));
 }
 
 void to_json(nlohmann::json& json, const CpuLaunch& launch) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "codegen/amalgamate.h"
 #include "codegen/generate.h"
@@ -56,7 +57,7 @@ std::string source_text(const Recipe& recipe, const Sm80Knobs& k, const Problem&
 }
 
 CudaLaunch launch_of(const Sm80Knobs& k, const Problem& problem) {
-  CudaLaunch launch;
+  KernelLaunch launch;
   launch.entry = kEntry;
   launch.grid = {static_cast<int>(sm80_blocks(k, problem)), 1, 1};
   launch.block = {k.threads(), 1, 1};
@@ -66,7 +67,7 @@ CudaLaunch launch_of(const Sm80Knobs& k, const Problem& problem) {
   for (const std::int64_t size : {problem.m, problem.n, problem.k}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
-  return launch;
+  return {{std::move(launch)}, 0, false};
 }
 
 }  // namespace

@@ -68,6 +68,20 @@ TEST(CudaFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("sm90 cluster=2x2 split=8", "256x256x4096 tn"), "cluster_size");
   EXPECT_EQ(broken_rule("sm90 split=2 persistent=1", "256x256x256 tn"), "split");
   EXPECT_EQ(broken_rule("sm90 split=2 epilogue=direct", "256x256x256 tn"), "split");
+  EXPECT_EQ(broken_rule("sm90 tile=64x64x64 consumers=1 split=3", "256x256x4096 tn"), "split");
+  EXPECT_EQ(broken_rule("sm90 tile=128x8x64 swap=1 split=16", "256x256x4096 tn"), "split");
+  EXPECT_EQ(broken_rule("sm90 streamk=1", "256x256x4096 tn"), "streamk");
+  EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1 split=8", "1024x1024x4096 tn"), "resident");
+  EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1", "1536x1408x4096 tn"), "dealt");
+  EXPECT_EQ(broken_rule("sm90 tile=64x8x32 consumers=1 persistent=1 streamk=1", "40000x40000x40000 tn"), "dealt");
+  EXPECT_EQ(broken_rule("sm90 tile=128x192x64 persistent=1 streamk=1 consumers=1", "256x256x4096 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 tile=256x192x64 swap=1 epilogue=direct", "256x256x4096 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 pingpong=1", "256x256x256 tn"), "pingpong");
+  EXPECT_EQ(broken_rule("sm90 pingpong=1 persistent=1 consumers=1", "256x256x256 tn"), "pingpong");
+  EXPECT_EQ(broken_rule("sm90 pingpong=1 persistent=1 streamk=1", "256x256x4096 tn"), "pingpong");
+  EXPECT_EQ(broken_rule("sm90 staging=1", "256x256x256 tn"), "staging");
+  EXPECT_EQ(broken_rule("sm90 persistent=1 epilogue=tma staging=2", "256x256x256 tn"), "staging");
+  EXPECT_EQ(broken_rule("sm90 persistent=1 epilogue=tma staging=1 swap=1", "256x256x256 tn"), "staging");
   EXPECT_EQ(broken_rule("sm90", "256x256x256 tn f16 f16"), "accumulator");
   EXPECT_EQ(broken_rule("sm90", "256x256x252 tn"), "alignment");
   EXPECT_EQ(broken_rule("sm90", "256x252x256 nn"), "alignment");
@@ -100,7 +114,7 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
     const Problem p = problem(shape);
     for (const Recipe& point : sm90_family().starting_points(p, gpu(90))) {
       const Candidate candidate = generate(point, p, gpu(90)).value();
-      const CudaLaunch& launch = std::get<CudaLaunch>(candidate.launch);
+      const KernelLaunch& launch = std::get<CudaLaunch>(candidate.launch).kernels.at(0);
       const Sm90Knobs knobs = sm90_knobs(point);
       EXPECT_EQ(launch.grid[0] % launch.cluster[0], 0) << to_string(point);
       const std::int64_t groups = launch.grid[0] / launch.cluster[0];
@@ -109,9 +123,13 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
         EXPECT_GE(covered, p.m * p.n) << shape << " " << to_string(point);
       }
       EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
-      EXPECT_EQ(launch.arguments.size(), knobs.epilogue == kSm90Tma ? 7u : 6u);
-      EXPECT_EQ(launch.arguments[0].map.dims, (std::array<std::int64_t, 2>{p.a_cols(), p.a_rows()}));
-      EXPECT_EQ(launch.arguments[1].map.dims, (std::array<std::int64_t, 2>{p.b_cols(), p.b_rows()}));
+      EXPECT_EQ(launch.arguments.size(), 6u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0));
+      const TensorMap &map_a = launch.arguments[knobs.swap ? 1 : 0].map,
+                      &map_b = launch.arguments[knobs.swap ? 0 : 1].map;
+      EXPECT_EQ(map_a.operand, Operand::a);
+      EXPECT_EQ(map_a.dims, (std::array<std::int64_t, 2>{p.a_cols(), p.a_rows()}));
+      EXPECT_EQ(map_b.operand, Operand::b);
+      EXPECT_EQ(map_b.dims, (std::array<std::int64_t, 2>{p.b_cols(), p.b_rows()}));
       for (const KernelArgument& argument : launch.arguments) {
         if (argument.kind != KernelArgument::Kind::tensor_map) continue;
         EXPECT_LE(std::max(argument.map.box[0], argument.map.box[1]), 256);
@@ -119,6 +137,24 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
       }
     }
   }
+}
+
+TEST(CudaCodegen, StreamKAsksForAClearedWorkspace) {
+  const Problem p = problem("512x512x16384 tn");  // 16 tiles
+  const auto launch = [&](const std::string& text) {
+    return std::get<CudaLaunch>(generate(recipe(text), p, gpu(90)).value().launch);
+  };
+  const CudaLaunch plain = launch("sm90 persistent=1 epilogue=direct");
+  EXPECT_EQ(plain.workspace_bytes, 0);
+  EXPECT_FALSE(plain.zero_workspace);
+  const CudaLaunch even = launch("sm90 persistent=1 streamk=1 epilogue=direct");
+  EXPECT_EQ(even.kernels.at(0).grid[0], 132);
+  EXPECT_EQ(even.workspace_bytes, 132 * 2 * 128 * 128 * 4);
+  EXPECT_TRUE(even.zero_workspace);
+  const CudaLaunch split = launch("sm90 persistent=1 streamk=1 split=8 epilogue=direct");
+  EXPECT_EQ(split.kernels.at(0).grid[0], 16 * 8);
+  EXPECT_EQ(split.kernels.at(0).cluster[0], 1);
+  EXPECT_EQ(split.workspace_bytes, 16 * 8 * 128 * 128 * 4);
 }
 
 TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
@@ -184,11 +220,31 @@ TEST_F(CudaCompile, Defaults) {
 
 TEST_F(CudaCompile, EveryPathOfSm90) {
   bool k_major = true;
-  for (const char* text : {"sm90 epilogue=direct pdl=1", "sm90 epilogue=tma persistent=1 raster=n",
-                           "sm90 persistent=1 cluster=2x2 stages=3", "sm90 tile=64x64x64 consumers=1 split=16",
-                           "sm90 tile=128x256x64 split=2 stages=4", "sm90 tile=192x192x64 consumers=3 cluster=2x1",
+  for (const char* text : {"sm90 epilogue=direct pdl=1",
+                           "sm90 epilogue=tma persistent=1 raster=n",
+                           "sm90 persistent=1 cluster=2x2 stages=3",
+                           "sm90 tile=64x64x64 consumers=1 split=16",
+                           "sm90 tile=128x256x64 split=2 stages=4",
+                           "sm90 tile=192x192x64 consumers=3 cluster=2x1",
                            "sm90 tile=64x176x128 consumers=1 epilogue=tma stages=3",
-                           "sm90 tile=64x24x32 consumers=1 group=1", "sm90 tile=256x192x64 stages=3 cluster=1x2"}) {
+                           "sm90 tile=64x24x32 consumers=1 group=1",
+                           "sm90 tile=256x192x64 stages=3 cluster=1x2",
+                           "sm90 tile=128x256x64 persistent=1 epilogue=tma staging=2",
+                           "sm90 tile=256x192x64 stages=3 persistent=1 epilogue=tma staging=1 evict=firstxlast",
+                           "sm90 persistent=1 pingpong=1 epilogue=tma stages=5",
+                           "sm90 tile=64x256x64 persistent=1 pingpong=1 cluster=2x1 stages=3",
+                           "sm90 tile=128x256x64 persistent=1 streamk=1 epilogue=direct",
+                           "sm90 tile=256x160x64 stages=3 persistent=1 streamk=1 epilogue=direct",
+                           "sm90 tile=128x160x64 persistent=1 streamk=1 epilogue=tma",
+                           "sm90 tile=64x64x64 consumers=1 cluster=2x1 persistent=1 streamk=1 epilogue=direct",
+                           "sm90 tile=128x128x64 cluster=1x2 persistent=1 streamk=1 split=2 epilogue=direct",
+                           "sm90 tile=192x192x64 stages=4 consumers=3 persistent=1 streamk=1 epilogue=direct",
+                           "sm90 tile=192x128x64 consumers=3 swap=1 epilogue=direct",
+                           "sm90 tile=256x192x64 stages=3 swap=1",
+                           "sm90 tile=64x104x64 swap=1 epilogue=tma consumers=1",
+                           "sm90 tile=64x256x64 consumers=1 swap=1 epilogue=direct",
+                           "sm90 tile=64x200x64 consumers=1 persistent=1 streamk=1 swap=1 epilogue=direct",
+                           "sm90 tile=64x8x128 consumers=1 swap=1 split=8"}) {
     expect_clean(recipe(text), k_major ? "1024x1024x1024 tn" : "1024x1024x1024 nn");
     k_major = !k_major;
   }
@@ -225,8 +281,11 @@ TEST_F(CudaCompile, RandomLegalRecipes) {
 
 // And the other way: what the rules about the recipe alone refuse, the device code's own assertions refuse too.
 TEST_F(CudaCompile, DeviceCodeRefusesWhatTheRulesRefuse) {
-  for (const char* text : {"sm90 tile=64x64x64 consumers=2", "sm90 tile=256x256x64", "sm90 cluster=2x2 split=8",
-                           "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct"}) {
+  for (const char* text :
+       {"sm90 tile=64x64x64 consumers=2", "sm90 tile=256x256x64", "sm90 cluster=2x2 split=8",
+        "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct", "sm90 streamk=1",
+        "sm90 tile=256x192x64 stages=3 swap=1 epilogue=direct", "sm90 pingpong=1", "sm90 staging=1",
+        "sm90 tile=128x8x64 swap=1 split=16", "sm90 tile=256x192x64 stages=2 persistent=1 streamk=1"}) {
     expect_refused(recipe(text), generate_sm90);
   }
   for (const char* text : {"sm80 tile=32x128x32 warps=4x2", "sm80 tile=256x256x32 warps=2x2"}) {

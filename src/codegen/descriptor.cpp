@@ -1,0 +1,410 @@
+// Reading descriptors. The first thing that is wrong is reported; reading goes on with defaults behind it.
+#include "codegen/descriptor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "codegen/nearest.h"
+
+namespace warpsmith {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormatVersion = 1;
+
+bool is_identifier(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && text.size() <= 200 && letter(text.front()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+bool is_macro(std::string_view text) {
+  return is_identifier(text) && text.front() >= 'A' && text.front() <= 'Z' && !text.starts_with("WARPSMITH_") &&
+         std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// A name in the descriptor's own directory: what is compiled may be quoted in a log, so no other file may be named.
+bool is_file_name(std::string_view text) {
+  return !text.empty() && text.size() <= 200 && text.front() != '.' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                  c == '.' || c == '+';
+         });
+}
+
+// "sm_90a", "sm_80"
+bool is_arch(std::string_view text) {
+  if (!text.starts_with("sm_")) return false;
+  text.remove_prefix(3);
+  if (text.ends_with('a') || text.ends_with('f')) text.remove_suffix(1);
+  return text.size() >= 2 && text.size() <= 3 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// A value of the document with its JSON pointer; `value` is null where it is absent.
+struct Place {
+  const json* value = nullptr;
+  std::string pointer;
+  explicit operator bool() const { return value != nullptr; }
+};
+
+class DescriptorReader {
+ public:
+  const std::optional<std::string>& complaint() const { return complaint_; }
+
+  FreeForm read(const json& document) {
+    const Place root{&document, ""};
+    static const std::vector<std::string_view> kFields = {"warpsmith_candidate",
+                                                          "name",
+                                                          "source",
+                                                          "layouts",
+                                                          "elements",
+                                                          "requires",
+                                                          "arch",
+                                                          "defines",
+                                                          "kernels",
+                                                          "workspace_bytes",
+                                                          "zero_workspace",
+                                                          "order_nondeterministic",
+                                                          "about"};
+    if (!object(root, kFields)) return {};
+    version(member(root, "warpsmith_candidate"));
+    FreeForm form;
+    form.name = string(member(root, "name"), "");
+    if (const Place source = member(root, "source")) {
+      form.source_name = string(source, "");
+      demand(is_file_name(form.source_name), source, "not a file name in the descriptor's own directory");
+    }
+    read_scope(root, form);
+    form.workspace_bytes = expression(member(root, "workspace_bytes"), 0);
+    form.zero_workspace = boolean(member(root, "zero_workspace"));
+    if (const Place reason = member(root, "order_nondeterministic")) {
+      form.order_nondeterministic = string(reason, "");
+      demand(!form.order_nondeterministic->empty(), reason, "expected the reason as text");
+    }
+    read_kernels(root, form);
+    return form;
+  }
+
+ private:
+  // --- the first complaint is kept ---
+  void complain(const std::string& pointer, std::string_view what) {
+    if (complaint_) return;
+    complaint_ = pointer.empty() ? std::string(what) : fmt::format("{}: {}", pointer, what);
+  }
+  bool demand(bool fine, const Place& place, std::string_view what) {
+    if (!fine) complain(place.pointer, what);
+    return fine;
+  }
+
+  // --- values ---
+  static Place member(const Place& object, const std::string& name) {
+    const auto found = object.value->find(name);
+    return {found == object.value->end() ? nullptr : &*found, fmt::format("{}/{}", object.pointer, name)};
+  }
+  static Place element(const Place& array, std::size_t index) {
+    return {&(*array.value)[index], fmt::format("{}/{}", array.pointer, index)};
+  }
+
+  bool object(const Place& place, const std::vector<std::string_view>& fields) {
+    if (!demand(place && place.value->is_object(), place, "expected an object")) return false;
+    for (const auto& [name, value] : place.value->items()) {
+      if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
+      complain(place.pointer, unknown_name("field", name, fields));
+      return false;
+    }
+    return true;
+  }
+
+  bool array(const Place& place, std::size_t least, std::size_t most) {
+    if (!demand(place && place.value->is_array(), place, "expected a list")) return false;
+    const std::size_t size = place.value->size();
+    return demand(size >= least && size <= most, place,
+                  fmt::format("expected {} to {} entries, not {}", least, most, size));
+  }
+
+  std::string string(const Place& place, std::string fallback) {
+    if (!place) return fallback;
+    if (!demand(place.value->is_string(), place, "expected text")) return fallback;
+    return place.value->get<std::string>();
+  }
+
+  bool boolean(const Place& place) {
+    return place && demand(place.value->is_boolean(), place, "expected true or false") && place.value->get<bool>();
+  }
+
+  Expression expression(const Place& place, std::int64_t fallback) {
+    if (!place) return Expression(fallback);
+    const json& value = *place.value;
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() ||
+                       value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+    if (fits) return Expression(value.get<std::int64_t>());
+    if (!demand(value.is_string(), place, "expected a whole number or an expression as text")) return {};
+    auto parsed = Expression::parse(value.get<std::string>());
+    if (parsed) return std::move(*parsed);
+    complain(place.pointer,
+             fmt::format("{} in '{}'", parsed.error().message, printable(value.get<std::string>(), 120)));
+    return {};
+  }
+
+  Operand operand(const Place& place) {
+    const std::string text = string(place, "");
+    demand(text == "a" || text == "b" || text == "c", place, "expected \"a\", \"b\" or \"c\"");
+    return text == "b" ? Operand::b : text == "c" ? Operand::c : Operand::a;
+  }
+
+  // --- sections ---
+  void version(const Place& place) {
+    if (!place) {
+      complain("", fmt::format("not a candidate's descriptor: \"warpsmith_candidate\": {} is missing", kFormatVersion));
+      return;
+    }
+    demand(place.value->is_number_integer() && *place.value == kFormatVersion, place,
+           fmt::format("unknown version; accepted: {}", kFormatVersion));
+  }
+
+  template <class T>
+  std::vector<T> words(const Place& place, Result<T> (*parse)(std::string_view), std::vector<T> fallback) {
+    if (!place || !array(place, 1, 4)) return fallback;
+    std::vector<T> values;
+    for (std::size_t i = 0; i < place.value->size(); ++i) {
+      const Place entry = element(place, i);
+      const Result<T> value = parse(string(entry, ""));
+      if (value) {
+        values.push_back(*value);
+      } else {
+        complain(entry.pointer, value.error().message);
+      }
+    }
+    return values;
+  }
+
+  // Which problems, and what the source is compiled with.
+  void read_scope(const Place& root, FreeForm& form) {
+    form.layouts =
+        words<Layout>(member(root, "layouts"), parse_layout, {Layout::nn, Layout::tn, Layout::nt, Layout::tt});
+    form.elements = words<ElementType>(member(root, "elements"), parse_element, {ElementType::f16});
+    if (const Place conditions = member(root, "requires"); conditions && array(conditions, 0, 32)) {
+      for (std::size_t i = 0; i < conditions.value->size(); ++i) {
+        form.required.push_back(expression(element(conditions, i), 1));
+      }
+    }
+    if (const Place arch = member(root, "arch")) {
+      form.arch = string(arch, "");
+      demand(is_arch(form.arch), arch, "not an architecture; accepted: sm_90a, sm_80 and the like");
+    }
+    const Place defines = member(root, "defines");
+    if (!defines || !demand(defines.value->is_object(), defines, "expected an object")) return;
+    demand(defines.value->size() <= 64, defines, "at most 64 macros are accepted");
+    for (const auto& [name, value] : defines.value->items()) {
+      const Place entry{&value, fmt::format("{}/{}", defines.pointer, printable(name))};
+      demand(is_macro(name), entry, "not a macro's name; accepted: capitals, digits and '_', not WARPSMITH_...");
+      form.defines.emplace_back(name, expression(entry, 0));
+    }
+  }
+
+  void read_kernels(const Place& root, FreeForm& form) {
+    const Place kernels = member(root, "kernels");
+    if (!kernels) return complain("", "\"kernels\" is missing: a list of the kernels to launch");
+    if (!array(kernels, 1, kMaxKernels)) return;
+    for (std::size_t i = 0; i < kernels.value->size(); ++i) form.kernels.push_back(kernel(element(kernels, i)));
+  }
+
+  std::array<Expression, 3> dimensions(const Place& place) {
+    std::array<Expression, 3> result{Expression(1), Expression(1), Expression(1)};
+    if (!place || !array(place, 1, 3)) return result;
+    for (std::size_t i = 0; i < place.value->size(); ++i) result[i] = expression(element(place, i), 1);
+    return result;
+  }
+
+  KernelForm kernel(const Place& place) {
+    KernelForm form;
+    form.place = place.pointer;
+    static const std::vector<std::string_view> kFields = {
+        "entry", "grid", "block", "cluster", "dynamic_smem_bytes", "programmatic_dependent_launch", "arguments"};
+    if (!object(place, kFields)) return form;
+    const Place entry = member(place, "entry");
+    form.entry = string(entry, "");
+    demand(is_identifier(form.entry), entry, "expected the name of an extern \"C\" __global__ function");
+    for (const char* needed : {"grid", "block"}) {
+      const Place sizes = member(place, needed);
+      demand(static_cast<bool>(sizes), sizes, "missing: a list of 1 to 3 sizes");
+    }
+    form.grid = dimensions(member(place, "grid"));
+    form.block = dimensions(member(place, "block"));
+    form.cluster = dimensions(member(place, "cluster"));
+    form.dynamic_smem_bytes = expression(member(place, "dynamic_smem_bytes"), 0);
+    form.programmatic_dependent_launch = boolean(member(place, "programmatic_dependent_launch"));
+    const Place arguments = member(place, "arguments");
+    if (!array(arguments, 1, kMaxKernelArguments)) return form;
+    for (std::size_t i = 0; i < arguments.value->size(); ++i) {
+      form.arguments.push_back(argument(element(arguments, i)));
+    }
+    return form;
+  }
+
+  ArgumentForm argument(const Place& place) {
+    ArgumentForm form;
+    form.place = place.pointer;
+    static const std::vector<std::string_view> kKinds = {"pointer", "workspace", "int32", "float32", "tensor_map"};
+    if (!object(place, kKinds)) return form;
+    if (!demand(place.value->size() == 1, place, fmt::format("expected one of {}", fmt::join(kKinds, ", "))))
+      return form;
+    if (const Place pointer = member(place, "pointer")) {
+      form.operand = operand(pointer);
+    } else if (const Place workspace = member(place, "workspace")) {
+      form.kind = KernelArgument::Kind::workspace;
+      form.value = expression(workspace, 0);
+    } else if (const Place integer = member(place, "int32")) {
+      form.kind = KernelArgument::Kind::int32;
+      form.value = expression(integer, 0);
+    } else if (const Place number = member(place, "float32")) {
+      form.kind = KernelArgument::Kind::float32;
+      if (demand(number.value->is_number(), number, "expected a number")) form.real = number.value->get<float>();
+      demand(std::isfinite(form.real), number, "the number does not fit 32 bits");
+    } else {
+      form.kind = KernelArgument::Kind::tensor_map;
+      form.map = tensor_map(member(place, "tensor_map"));
+      form.operand = form.map.operand;
+    }
+    return form;
+  }
+
+  std::array<Expression, 2> pair(const Place& place) {
+    std::array<Expression, 2> result;
+    if (!array(place, 2, 2)) return result;
+    for (std::size_t i = 0; i < 2; ++i) result[i] = expression(element(place, i), 1);
+    return result;
+  }
+
+  TensorMapForm tensor_map(const Place& place) {
+    TensorMapForm form;
+    static const std::vector<std::string_view> kFields = {"operand", "box",           "dims",
+                                                          "ld",      "swizzle_bytes", "l2_promotion_bytes"};
+    if (!object(place, kFields)) return form;
+    form.operand = operand(member(place, "operand"));
+    form.box = pair(member(place, "box"));
+    if (const Place dims = member(place, "dims")) form.dims = pair(dims);
+    if (const Place ld = member(place, "ld")) form.ld = expression(ld, 0);
+    form.swizzle_bytes = expression(member(place, "swizzle_bytes"), 128);
+    form.l2_promotion_bytes = expression(member(place, "l2_promotion_bytes"), 256);
+    return form;
+  }
+
+  std::optional<std::string> complaint_;
+};
+
+// The document; a name given twice in one object is an error, where the parser would take the last.
+Result<json> parse_document(std::string_view text) {
+  std::vector<std::set<std::string>> names;
+  std::string twice;
+  const json::parser_callback_t watch = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second && twice.empty()) {
+      twice = value.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    json document = json::parse(text, watch);
+    if (!twice.empty()) return bad_input(fmt::format("the field '{}' is given twice", printable(twice)));
+    return document;
+  } catch (const json::exception& error) {
+    return bad_input(fmt::format("not JSON: {}", printable(error.what(), 200)));
+  }
+}
+
+Result<std::string> read_limited(const std::filesystem::path& path, std::size_t most) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return bad_input(fmt::format("{}: no such file", path.string()));
+  }
+  const auto size = std::filesystem::file_size(path, error);
+  if (!error && size > most) {
+    return bad_input(fmt::format("{}: {} bytes; at most {} are accepted", path.string(), size, most));
+  }
+  return read_file(path);
+}
+
+Result<FreeForm> read_form(std::string_view json_text, const std::filesystem::path& descriptor) {
+  const auto complain = [&](const std::string& what) {
+    return bad_input(fmt::format("{}: {}", descriptor.string(), what));
+  };
+  const Result<json> document = parse_document(json_text);
+  if (!document) return complain(document.error().message);
+  DescriptorReader reader;
+  FreeForm form = reader.read(*document);
+  if (reader.complaint()) return complain(*reader.complaint());
+  form.descriptor = descriptor;
+  form.descriptor_hash = sha256_hex(json_text);
+  if (form.name.empty()) form.name = descriptor.stem().string();
+  if (form.source_name.empty()) form.source_name = descriptor.stem().string() + ".cu";
+  return form;
+}
+
+}  // namespace
+
+Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
+                                 const std::filesystem::path& descriptor) {
+  Result<FreeForm> form = read_form(json_text, descriptor);
+  if (!form) return form;
+  if (source.size() > kMaxSourceBytes) {
+    return bad_input(
+        fmt::format("{}: {} bytes; at most {} are accepted", form->source_name, source.size(), kMaxSourceBytes));
+  }
+  form->source = std::move(source);
+  return form;
+}
+
+Result<FreeForm> load_candidate(const std::filesystem::path& path) {
+  if (path.extension() != ".cu" && path.extension() != ".json") {
+    return bad_input(fmt::format("{}: a candidate is named by its .cu or its .json file", path.string()));
+  }
+  std::filesystem::path descriptor = path;
+  descriptor.replace_extension(".json");
+  std::error_code error;
+  if (path.extension() == ".cu" && std::filesystem::exists(path, error) &&
+      !std::filesystem::exists(descriptor, error)) {
+    return bad_input(fmt::format("{}: its launch descriptor {} is missing", path.string(), descriptor.string()));
+  }
+  const auto text = read_limited(descriptor, kMaxDescriptorBytes);
+  if (!text) return text.error();
+  Result<FreeForm> form = read_form(*text, descriptor);
+  if (!form) return form;
+  if (path.extension() == ".cu" && form->source_name != path.filename()) {
+    return bad_input(
+        fmt::format("{}: /source: names {}, not {}", descriptor.string(), form->source_name, path.filename().string()));
+  }
+  auto source = read_limited(descriptor.parent_path() / form->source_name, kMaxSourceBytes);
+  if (!source) return source.error();
+  form->source = std::move(*source);
+  return form;
+}
+
+nlohmann::json describe_candidate(const Candidate& candidate, const std::string& name, const Problem& problem,
+                                  const nlohmann::json& about) {
+  nlohmann::json descriptor = std::get<CudaLaunch>(candidate.launch);
+  descriptor["warpsmith_candidate"] = kFormatVersion;
+  descriptor["name"] = name;
+  descriptor["layouts"] = {to_string(problem.layout)};
+  descriptor["elements"] = {to_string(problem.element)};
+  descriptor["requires"] = {fmt::format("m == {}", problem.m), fmt::format("n == {}", problem.n),
+                            fmt::format("k == {}", problem.k)};
+  descriptor["arch"] = candidate.arch;
+  if (candidate.order_nondeterministic) descriptor["order_nondeterministic"] = candidate.nondeterminism_reason;
+  if (!about.is_null()) descriptor["about"] = about;
+  return descriptor;
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,93 @@
+// Free-form candidates: device source in a .cu file and its launch descriptor in a .json file beside it, over any
+// problem. docs/candidates.md is the reference of the format.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/expression.h"
+#include "codegen/generate.h"
+#include "codegen/launch.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
+
+namespace warpsmith {
+
+inline constexpr std::int64_t kMaxWorkspaceBytes = 4LL << 30;
+inline constexpr std::size_t kMaxKernelArguments = 32;
+inline constexpr std::size_t kMaxSourceBytes = 4 << 20;
+inline constexpr std::size_t kMaxDescriptorBytes = 1 << 20;
+
+// A descriptor as read: like CudaLaunch, with expressions for numbers. `place` is the JSON pointer of what it stands
+// for, for messages.
+struct TensorMapForm {
+  Operand operand = Operand::a;
+  std::optional<std::array<Expression, 2>> dims;  // columns, rows; absent: the operand's
+  std::optional<Expression> ld;                   // absent: the operand's
+  std::array<Expression, 2> box;
+  Expression swizzle_bytes{128}, l2_promotion_bytes{256};
+};
+
+struct ArgumentForm {
+  KernelArgument::Kind kind = KernelArgument::Kind::pointer;
+  Operand operand = Operand::a;
+  Expression value;  // int32; workspace: byte offset
+  float real = 0;
+  TensorMapForm map;
+  std::string place;
+};
+
+struct KernelForm {
+  std::string entry;
+  std::array<Expression, 3> grid{Expression(1), Expression(1), Expression(1)}, block = grid, cluster = grid;
+  Expression dynamic_smem_bytes;
+  bool programmatic_dependent_launch = false;
+  std::vector<ArgumentForm> arguments;
+  std::string place;
+};
+
+struct FreeForm {
+  std::string name;
+  std::string source;                // the text
+  std::string source_name;           // its file's name
+  std::filesystem::path descriptor;  // for messages
+  std::string descriptor_hash;       // SHA-256 of its text
+  std::vector<Layout> layouts;
+  std::vector<ElementType> elements;
+  std::vector<Expression> required;  // conditions on a problem
+  std::string arch;                  // empty: the device's
+  std::vector<std::pair<std::string, Expression>> defines;
+  Expression workspace_bytes;
+  bool zero_workspace = false;
+  std::optional<std::string> order_nondeterministic;  // the reason
+  std::vector<KernelForm> kernels;
+};
+
+// `path` names either file. Error: bad_input, one line that names the file, the field as a JSON pointer, and what is
+// accepted; environment where a file cannot be read.
+Result<FreeForm> load_candidate(const std::filesystem::path& path);
+
+// The same from texts; `descriptor` stands for the file in messages, its stem is the default name.
+Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
+                                 const std::filesystem::path& descriptor);
+
+// Why the candidate does not claim the problem (its layout, element type, architecture, requirements); nullopt: it
+// does. Error (bad_input): a requirement that cannot be evaluated; a device that runs no device code.
+Result<std::optional<std::string>> inapplicable(const FreeForm& form, const Problem& problem, const Machine& machine);
+
+// Error (bad_input): not applicable, with the reason; a number beyond what the device accepts, with its field.
+Result<Candidate> instantiate(const FreeForm& form, const Problem& problem, const Machine& machine);
+
+// The descriptor of a candidate made for one problem on one architecture, in the same format: loading it with the
+// source beside it and instantiating it for that problem gives the same launch. `about` is kept as a note.
+nlohmann::json describe_candidate(const Candidate& candidate, const std::string& name, const Problem& problem,
+                                  const nlohmann::json& about);
+
+}  // namespace warpsmith

@@ -1,0 +1,226 @@
+// The sm90 kernels' own C++ run on the host, against a plain product: schedules, hand-overs, epilogues and edges of
+// every way of working, on a machine of few multiprocessors. Inputs are small integers, so results are exact.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/generate.h"
+#include "device/kernels/sm90_gemm.cuh"
+#include "emulator.h"
+#include "recipe/sm90_plan.h"
+
+namespace warpsmith::device {
+unsigned char shared[1];  // only its name is used
+}  // namespace warpsmith::device
+
+namespace warpsmith {
+namespace {
+
+using device::Element;
+using device::Epilogue;
+using device::Sm90Config;
+using device::u16;
+
+Machine machine_of(int units) {
+  Machine machine;
+  machine.name = "emulated";
+  machine.kind = "cuda";
+  machine.compute_capability = 90;
+  machine.units = units;
+  machine.smem_bytes_per_block = emulation::kSharedBytes;
+  machine.registers_per_unit = 65536;
+  return machine;
+}
+
+// The recipe that is compiled to `config`; `split`: with stream-K, parts of a tile, which are no part of the kernel.
+Recipe recipe_of(const Sm90Config& config, int split) {
+  Recipe recipe(sm90_family());
+  recipe.set("tile_m", config.tile_m).set("tile_n", config.tile_n).set("tile_k", config.tile_k);
+  recipe.set("cluster_m", config.cluster_m).set("cluster_n", config.cluster_n);
+  recipe.set("split", config.streamk ? split : config.split);
+  recipe.set("stages", config.stages).set("consumers", config.consumers);
+  recipe.set("raster", config.raster == device::Raster::m ? kSm90RasterM : kSm90RasterN).set("group", config.group);
+  recipe.set("persistent", config.persistent).set("streamk", config.streamk).set("pingpong", config.pingpong);
+  recipe.set("swap", config.swap).set("pdl", config.pdl).set("staging", config.staging);
+  recipe.set("epilogue", config.epilogue == Epilogue::direct   ? kSm90Direct
+                         : config.epilogue == Epilogue::staged ? kSm90Staged
+                                                               : kSm90Tma);
+  return recipe;
+}
+
+// A matrix of small integers as stored, and as numbers; element (row, k) is at `row * k_size + k` of the latter.
+struct Operand16 {
+  std::vector<u16> stored;
+  std::vector<float> numbers;
+
+  template <Element kElement>
+  static Operand16 make(std::int64_t rows, std::int64_t k_size, bool k_major, unsigned seed) {
+    Operand16 operand;
+    operand.stored.resize(static_cast<std::size_t>(rows * k_size));
+    operand.numbers.resize(operand.stored.size());
+    std::mt19937 random(seed);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t k = 0; k < k_size; ++k) {
+        const float value = static_cast<float>(random() % 5) - 2;
+        operand.numbers[static_cast<std::size_t>(row * k_size + k)] = value;
+        const std::int64_t at = k_major ? row * k_size + k : k * rows + row;
+        operand.stored[static_cast<std::size_t>(at)] = device::to_element<kElement>(value);
+      }
+    }
+    return operand;
+  }
+};
+
+device::TensorMap map_over(u16* base, const TensorMap& map) {
+  return {
+      base, static_cast<int>(map.dims[0]), static_cast<int>(map.dims[1]), map.box[0], map.box[1], map.swizzle_bytes};
+}
+
+template <Sm90Config kConfig>
+void expect_exact(const std::string& shape, int units, int split = 1) {
+  const Problem problem = parse_problem(shape).value();
+  const Recipe recipe = recipe_of(kConfig, split);
+  SCOPED_TRACE(shape + " " + to_short_string(recipe));
+  const Result<Candidate> candidate = generate(recipe, problem, machine_of(units));
+  ASSERT_TRUE(candidate.ok()) << candidate.error().message;
+  const CudaLaunch& plan = std::get<CudaLaunch>(candidate->launch);
+  const KernelLaunch& launch = plan.kernels.at(0);
+  ASSERT_EQ(launch.dynamic_smem_bytes, device::Sm90Memory<kConfig>::kBytes);
+
+  const Sm90Product product = sm90_product(sm90_knobs(recipe), problem);
+  ASSERT_EQ(product.a_k_major, kConfig.a_k_major);
+  ASSERT_EQ(product.b_k_major, kConfig.b_k_major);
+  Operand16 a = Operand16::make<kConfig.element>(product.m, product.k, product.a_k_major, 1);
+  Operand16 b = Operand16::make<kConfig.element>(product.n, product.k, product.b_k_major, 2);
+  std::vector<u16> c(static_cast<std::size_t>(problem.m * problem.n), 0x7e01);
+  std::vector<device::Vector4> workspace(static_cast<std::size_t>(plan.workspace_bytes / 16), {0, 0, 0, 0});
+  const device::TensorMap map_a = map_over(a.stored.data(), launch.arguments[0].map);
+  const device::TensorMap map_b = map_over(b.stored.data(), launch.arguments[1].map);
+  const device::TensorMap map_c = map_over(c.data(), launch.arguments[2].map);
+  emulation::Grid grid(static_cast<unsigned>(launch.grid[0]), static_cast<unsigned>(launch.block[0]),
+                       static_cast<unsigned>(launch.cluster[0]), 3);
+  const std::string failure = grid.run([&] {
+    device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, c.data(), reinterpret_cast<unsigned char*>(workspace.data()),
+                               static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k));
+  });
+  ASSERT_EQ(failure, "");
+
+  int wrong = 0;
+  for (std::int64_t i = 0; i < product.m; ++i) {
+    for (std::int64_t j = 0; j < product.n; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < product.k; ++k) {
+        sum += a.numbers[static_cast<std::size_t>(i * product.k + k)] *
+               b.numbers[static_cast<std::size_t>(j * product.k + k)];
+      }
+      const std::int64_t at = kConfig.swap ? j * product.m + i : i * product.n + j;
+      if (c[static_cast<std::size_t>(at)] != device::to_element<kConfig.element>(sum)) ++wrong;
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "elements of C";
+  for (const device::Vector4& v : workspace) ASSERT_EQ(v.x | v.y | v.z | v.w, 0u) << "the workspace is left dirty";
+}
+
+// Every stage once, in order, no stretch empty, a stretch in two tiles at most; and whoever holds a stage is found.
+TEST(EmulatedSm90, StreamKDealsEveryStageOnce) {
+  struct Deal {
+    unsigned tiles, depth, clusters;
+  };
+  for (const auto& [tiles, depth, clusters] : {Deal{5, 16, 132},
+                                               {131, 8, 132},
+                                               {33, 7, 132},
+                                               {1, 1000, 66},
+                                               {4, 256, 132},
+                                               {100, 3, 132},
+                                               {2, 5, 132},
+                                               {44, 64, 132}}) {
+    const device::StreamDeal deal = {depth, tiles * depth, std::min(clusters, tiles * depth)};
+    EXPECT_EQ(deal.first_stage(0), 0u);
+    EXPECT_EQ(deal.first_stage(deal.workers), deal.total);
+    for (unsigned worker = 0; worker < deal.workers; ++worker) {
+      const unsigned first = deal.first_stage(worker), last = deal.first_stage(worker + 1) - 1;
+      EXPECT_LE(first, last);
+      EXPECT_LE(last / depth - first / depth, 1u) << tiles << " tiles of " << depth << ", worker " << worker;
+      for (unsigned stage = first; stage <= last; ++stage) EXPECT_EQ(deal.worker_of(stage), worker);
+    }
+  }
+}
+
+TEST(EmulatedSm90, OneTilePerBlock) {
+  expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1}>("100x136x200 tn", 4);
+  expect_exact<{.b_k_major = false, .tile_m = 64, .tile_n = 40, .split = 4, .stages = 2, .consumers = 1}>(
+      "100x136x520 nn", 8);
+  expect_exact<{.element = Element::bf16,
+                .a_k_major = false,
+                .b_k_major = false,
+                .tile_n = 64,
+                .cluster_m = 2,
+                .cluster_n = 2,
+                .stages = 2}>("304x136x200 nt bf16", 8);
+}
+
+TEST(EmulatedSm90, StreamKInEvenStretches) {
+  expect_exact<{
+      .tile_m = 64, .tile_n = 64, .consumers = 1, .persistent = true, .streamk = true, .epilogue = Epilogue::direct}>(
+      "100x136x520 tn", 9);
+  expect_exact<{.tile_m = 64,
+                .tile_n = 64,
+                .cluster_m = 2,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .epilogue = Epilogue::tma}>("200x264x520 tn", 6);
+}
+
+TEST(EmulatedSm90, StreamKInEqualParts) {
+  expect_exact<{
+      .tile_m = 64, .tile_n = 40, .consumers = 1, .persistent = true, .streamk = true, .epilogue = Epilogue::direct}>(
+      "77x136x520 tn", 40, 4);
+  expect_exact<{.b_k_major = false,
+                .tile_n = 64,
+                .persistent = true,
+                .streamk = true,
+                .swap = true,
+                .epilogue = Epilogue::direct}>("80x136x520 tt", 20, 3);
+}
+
+TEST(EmulatedSm90, PingPong) {
+  expect_exact<{.tile_m = 64, .tile_n = 64, .stages = 3, .persistent = true, .pingpong = true}>("200x264x520 tn", 3);
+  expect_exact<{.b_k_major = false,
+                .tile_m = 64,
+                .tile_n = 64,
+                .cluster_m = 2,
+                .stages = 5,
+                .persistent = true,
+                .pingpong = true,
+                .epilogue = Epilogue::tma}>("200x264x136 nn", 4);
+}
+
+// Blocks step past the last tile of a narrow last band.
+TEST(EmulatedSm90, PersistentBands) {
+  expect_exact<{
+      .tile_m = 64, .tile_n = 64, .consumers = 1, .raster = device::Raster::n, .group = 2, .persistent = true}>(
+      "72x8x136 tn", 9);
+  expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1, .group = 2, .persistent = true}>("200x136x136 tn", 5);
+}
+
+TEST(EmulatedSm90, StagedSlices) {
+  expect_exact<{.tile_n = 192, .stages = 3, .persistent = true, .epilogue = Epilogue::tma, .staging = 2}>(
+      "200x392x136 tn", 2);
+  expect_exact<{
+      .tile_m = 64, .tile_n = 128, .persistent = true, .pingpong = true, .epilogue = Epilogue::tma, .staging = 1}>(
+      "200x264x136 tn", 2);
+}
+
+TEST(EmulatedSm90, SwappedOperands) {
+  expect_exact<{.tile_m = 64, .tile_n = 104, .consumers = 1, .swap = true}>("200x136x200 tn", 4);
+  expect_exact<{.tile_n = 40, .swap = true, .epilogue = Epilogue::direct}>("77x201x200 tn", 4);
+  expect_exact<{.tile_n = 104, .persistent = true, .swap = true, .epilogue = Epilogue::tma}>("200x264x200 tn", 2);
+  expect_exact<{.tile_m = 64, .tile_n = 8, .split = 4, .consumers = 1, .swap = true}>("3x136x520 tn", 8);
+}
+
+}  // namespace
+}  // namespace warpsmith
