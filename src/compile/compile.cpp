@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/subprocess.h"
+#include "codegen/descriptor.h"
 #include "compile/cache.h"
 #include "compile/compiler_identity.h"
+#include "compile/cubin.h"
 #include "compile/resource_report.h"
 #include "compile/source_guard.h"
 
@@ -22,6 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLargestBinary = 256ULL << 20;
 constexpr std::size_t kLongestMessage = 4096;
+constexpr std::size_t kLargestSource = kMaxSourceBytes + (64 << 10);  // with the macros put before it
+// Part of the key: entries of the cache passed these rules.
+constexpr const char* kRules = "source-guard 2, cubin 1";
 
 const EntryNames kCudaNames = {"kernel.cubin", "kernel.cu"};
 const EntryNames kCppNames = {"kernel.so", "kernel.cpp"};
@@ -48,12 +53,20 @@ std::string cache_key(const CompilerIdentity& compiler, const std::vector<std::s
                       const std::string& source) {
   HashInput input;
   input.add(compiler.identity);
+  input.add(kRules);
   for (const std::string& flag : flags) input.add(flag);
   return input.add(source).hex();
 }
 
 std::string head(const std::string& text) {
   return text.size() <= kLongestMessage ? text : text.substr(0, kLongestMessage) + "...";
+}
+
+// What ptxas says of a kernel that launches kernels, in the candidate's terms.
+std::string translate(const std::string& log) {
+  const bool launches = log.find("device-side kernel launch") != std::string::npos ||
+                        log.find("Unresolved extern function 'cuda") != std::string::npos;
+  return launches ? "a candidate may not launch kernels from the device: " + log : log;
 }
 
 bool disk_is_full(const std::string& text) {
@@ -73,19 +86,20 @@ EnvironmentOverrides clean_environment(const fs::path& scratch) {
 }
 
 // Why a compile ended without a binary, as the candidate's fault or the machine's.
-Error explain(const ProcessOutput& output, const std::string& log, const CompilerOptions& options) {
+Error explain(const ProcessOutput& output, const std::string& log, const CompilerOptions& options,
+              std::uint64_t largest) {
   if (disk_is_full(log)) return environment_error(fmt::format("compile cache: {}: disk full", options.cache.string()));
   if (output.status.timed_out) {
     return failure(fmt::format("the compiler was stopped after {:g} s", options.timeout_seconds));
   }
   if (output.status.signal == SIGXFSZ) {
-    return failure(fmt::format("the compiler's output exceeded {} MiB", kLargestBinary >> 20));
+    return failure(fmt::format("the compiler's output exceeded {} MiB", largest >> 20));
   }
   if (output.status.signal != 0) {
     return failure(fmt::format("the compiler died ({}; memory limit {} MiB): {}", output.status.describe(),
                                options.memory_bytes >> 20, head(log)));
   }
-  return failure(head(log.empty() ? output.status.describe() : log));
+  return failure(head(log.empty() ? output.status.describe() : translate(log)));
 }
 
 ProcessRequest limited_request(const CompilerOptions& options, const fs::path& scratch) {
@@ -96,6 +110,11 @@ ProcessRequest limited_request(const CompilerOptions& options, const fs::path& s
   request.environment = clean_environment(scratch);
   request.working_directory = scratch;
   return request;
+}
+
+Status check_binary(const fs::path& cubin) {
+  const Result<std::string> bytes = read_file(cubin);
+  return bytes ? check_cubin(*bytes) : Status(bytes.error());
 }
 
 struct Compiled {
@@ -111,13 +130,14 @@ Result<Compiled> run_nvrtc(const CompilerOptions& options, const CompilerIdentit
   request.argv = {compiler.program.string(), "--output", (draft / kCudaNames.binary).string()};
   request.stdin_text = nlohmann::json{{"options", flags}}.dump() + "\n" + source;
   request.limits.output_bytes = 8 << 20;
+  request.limits.file_bytes = kLargestCubin;
   Result<ProcessOutput> output = run_process(request);
   if (!output.ok()) return output.error();
   const nlohmann::json answer = nlohmann::json::parse(output->out, nullptr, false);
-  if (!output->status.success() || !answer.is_object()) return explain(*output, output->err, options);
+  if (!output->status.success() || !answer.is_object()) return explain(*output, output->err, options, kLargestCubin);
   if (answer.contains("environment")) return environment_error(answer["environment"].get<std::string>());
   Compiled compiled{answer.value("log", ""), {}, output->seconds};
-  if (!answer.value("ok", false)) return explain(*output, compiled.log, options);
+  if (!answer.value("ok", false)) return explain(*output, compiled.log, options, kLargestCubin);
   compiled.resources = parse_ptxas_log(compiled.log);
   return compiled;
 }
@@ -130,7 +150,7 @@ Result<Compiled> run_host(const CompilerOptions& options, const CompilerIdentity
   request.argv.insert(request.argv.end(), {"-o", kCppNames.binary, kCppNames.source});
   Result<ProcessOutput> output = run_process(request);
   if (!output.ok()) return output.error();
-  if (!output->status.success()) return explain(*output, output->err + output->out, options);
+  if (!output->status.success()) return explain(*output, output->err + output->out, options, kLargestBinary);
   return Compiled{output->err, {}, output->seconds};
 }
 
@@ -150,6 +170,10 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   artifact.key = cache_key(*compiler, flags, candidate.source);
   if (std::optional<Artifact> entry = load_entry(options_.cache, artifact.key, names, candidate.source)) return *entry;
 
+  if (candidate.source.size() > kLargestSource) {
+    return failure(
+        fmt::format("the source has {} bytes; at most {} are accepted", candidate.source.size(), kMaxSourceBytes));
+  }
   const Status guarded = check_self_contained(candidate.source, cuda ? Includes::none : Includes::system);
   if (!guarded.ok()) return guarded.error();
   Result<EntryDraft> draft = EntryDraft::create(options_.cache);
@@ -159,6 +183,9 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   const Result<Compiled> compiled = cuda ? run_nvrtc(options_, *compiler, flags, candidate.source, draft->path())
                                          : run_host(options_, *compiler, flags, draft->path());
   if (!compiled.ok()) return compiled.error();
+  if (cuda) {
+    if (const Status accepted = check_binary(draft->path() / names.binary); !accepted) return accepted.error();
+  }
   artifact.log = compiled->log;
   artifact.resources = compiled->resources;
   artifact.seconds = compiled->seconds;

@@ -9,6 +9,9 @@ namespace warpsmith {
 
 namespace {
 
+constexpr std::size_t kLongestLine = 1024;
+constexpr std::size_t kMostWarnings = 100;
+
 // The number before (or after) the words that `pattern` holds; -1 where there is none.
 int number_in(const std::string& line, const std::regex& pattern) {
   std::smatch match;
@@ -21,15 +24,18 @@ void keep_larger(int& kept, int value) { kept = std::max(kept, value); }
 
 // A source may hold several functions; the largest figure of each kind is kept, so that no kernel hides another's.
 ResourceReport parse_ptxas_log(const std::string& log) {
-  static const std::regex kRegisters(R"(Used (\d+) registers)");
-  static const std::regex kStack(R"((\d+) bytes stack frame)");
-  static const std::regex kStores(R"((\d+) bytes spill stores)");
-  static const std::regex kLoads(R"((\d+) bytes spill loads)");
-  static const std::regex kShared(R"((\d+) bytes smem)");
+  static const std::regex kRegisters(R"(Used (\d{1,9}) registers)");
+  static const std::regex kStack(R"((\d{1,9}) bytes stack frame)");
+  static const std::regex kStores(R"((\d{1,9}) bytes spill stores)");
+  static const std::regex kLoads(R"((\d{1,9}) bytes spill loads)");
+  static const std::regex kShared(R"((\d{1,9}) bytes smem)");
   ResourceReport report;
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("warning") != std::string::npos) report.warnings.push_back(line);
+    // ptxas writes short lines; a candidate's own text, quoted in a message, must not exhaust the matcher.
+    if (line.size() > kLongestLine) line.resize(kLongestLine);
+    const bool warns = line.find("warning") != std::string::npos;
+    if (warns && report.warnings.size() < kMostWarnings) report.warnings.push_back(line);
     if (line.find("wgmma.mma_async instructions are serialized") != std::string::npos) report.wgmma_serialized = true;
     if (line.find("registers") != std::string::npos && line.find("ptxas info") != std::string::npos) {
       keep_larger(report.registers, number_in(line, kRegisters));

@@ -44,6 +44,8 @@ class Guard {
     for (std::size_t i = 0; i < source_.size(); ++i) {
       const char c = source_[i];
       if (c == '\0') return refuse(line, "a NUL character");
+      const std::string_view ahead = source_.substr(i, 3);
+      if (ahead == "?\?=" || ahead == "?\?/") return refuse(line, "a trigraph for # or \\");
       if (c == '\\') {
         std::size_t end = i + 1;
         while (end < source_.size() && is_blank(source_[end])) ++end;
@@ -88,6 +90,9 @@ class Guard {
     line_start_ = false;
     if (c == '"' || c == '\'') return quoted(c);
     if (is_word(c)) return word();
+    // No honest text spells identifiers in universal character names.
+    if (c == '\\') return refuse(line(), "a backslash outside literals");
+    if (allowed_ == Includes::system && c == '#' && peek(1) == '#') return refuse(line(), "##");
     joined_.clear();
     ++at_;
     return ok_status();
@@ -124,11 +129,39 @@ class Guard {
     skip_blanks_and_comments();
     const std::string_view name = take_word();
     if (name == "include" && allowed_ == Includes::system) return system_include(where);
+    if (name == "pragma") return pragma(where);
     constexpr std::array<std::string_view, 4> kReaders = {"include", "include_next", "import", "embed"};
     for (const std::string_view reader : kReaders) {
       if (name == reader) return refuse(where, fmt::format("#{}", reader));
     }
     return ok_status();
+  }
+
+  // `#pragma GCC dependency` and `pch_preprocess` open the file that they name.
+  Status pragma(int where) {
+    while (at_ < text_.size() && text_[at_] != '\n') {
+      skip_blanks_and_comments();
+      const std::string_view name = take_word();
+      if (name == "dependency" || name == "pch_preprocess" || name == "include_alias") {
+        return refuse(where, fmt::format("#pragma {}", name));
+      }
+      if (name.empty() && at_ < text_.size() && text_[at_] != '\n') ++at_;
+    }
+    return ok_status();
+  }
+
+  // The assembler behind a C++ compiler reads files (.incbin, .include), and macros and escapes can spell that in any
+  // way: only an empty text, a barrier to the optimiser, is accepted. PTX has no such directives.
+  Status assembly(int where) {
+    skip_blanks_and_comments();
+    const std::size_t begin = at_;
+    const std::string_view word = take_word();
+    if (word != "volatile" && word != "__volatile__") at_ = begin;
+    skip_blanks_and_comments();
+    if (!std::string_view(text_).substr(at_).starts_with("(\"\"")) return refuse(where, "asm with a text");
+    at_ += 3;
+    skip_blanks_and_comments();
+    return peek() == ')' || peek() == ':' ? ok_status() : Status(refuse(where, "asm with a text"));
   }
 
   // <name> with no absolute path and no way up.
@@ -148,10 +181,15 @@ class Guard {
   Status word() {
     const int where = line();
     const std::string_view name = take_word();
-    constexpr std::array<std::string_view, 4> kProbes = {"__has_include", "__has_include_next", "__has_embed",
-                                                         "incbin"};
-    for (const std::string_view probe : kProbes) {
-      if (name == probe) return refuse(where, probe);
+    // `import "file";` is a preprocessing directive of C++20, and compilers open the file even where it is an error.
+    constexpr std::array<std::string_view, 5> kReaders = {"__has_include", "__has_include_next", "__has_embed",
+                                                          "incbin", "import"};
+    for (const std::string_view reader : kReaders) {
+      if (name == reader) return refuse(where, reader);
+    }
+    if (allowed_ == Includes::system) {
+      if (name == "_Pragma") return refuse(where, name);
+      if (name == "asm" || name == "__asm" || name == "__asm__") return assembly(where);
     }
     const bool raw = name == "R" || name == "u8R" || name == "uR" || name == "UR" || name == "LR";
     if (raw && peek() == '"') return raw_string(where);

@@ -13,8 +13,9 @@ enum class Includes {
   system,  // C++: <name> of the compiler's own search path only
 };
 
-// Error (failed): the source holds #include (but for `allowed`), #import, #embed, __has_include, __has_embed or
-// .incbin, outside comments; or text that compilers split into lines in different ways. Names the line.
+// Error (failed): the source holds #include (but for `allowed`), #import, import, #embed, __has_include, __has_embed,
+// .incbin or a pragma that names a file, outside comments; or text that compilers split into lines or tokens in
+// different ways. C++ holds no assembly text, no ## and no _Pragma either. Names the line.
 Status check_self_contained(std::string_view source, Includes allowed);
 
 }  // namespace warpsmith

@@ -139,6 +139,59 @@ TEST_F(Nvrtc, ATemplateBombIsStopped) {
   EXPECT_LT(took.count(), 20);
 }
 
+// Each stops at a limit of the compiler itself or of its process, and the error says which.
+TEST_F(Nvrtc, BombsAreStopped) {
+  options_.timeout_seconds = 4;
+  options_.memory_bytes = 3ULL << 30;
+  std::string macros = "#define A0 x += x;\n";
+  for (int i = 1; i <= 8; ++i) {
+    const std::string inner = "A" + std::to_string(i - 1) + " ";
+    macros += "#define A" + std::to_string(i) + " ";
+    for (int copy = 0; copy < 10; ++copy) macros += inner;
+    macros += "\n";
+  }
+  std::string line;
+  for (int i = 0; i < 20000; ++i) line += "add.u32 %0, %0, 1;";
+  const std::vector<std::pair<const char*, std::string>> bombs = {
+      {"macros", macros + "extern \"C\" __global__ void f(volatile int* p) { int x = p[0]; A8 p[0] = x; }"},
+      {"constexpr",
+       "constexpr long spin(long n) { long s = 0; for (long i = 0; i < n; ++i) s += i; return s; }\n"
+       "extern \"C\" __global__ void f(long* p) { constexpr long v = spin(1L << 40); p[0] = v; }"},
+      {"recursion",
+       "template <int n> struct Deep { static constexpr int value = Deep<n - 1>::value + 1; };\n"
+       "extern \"C\" __global__ void f(int* p) { p[0] = Deep<1 << 30>::value; }"},
+      {"100 MB of PTX",
+       "#define B0 \"" + line +
+           "\"\n#define B1 B0 B0 B0 B0 B0 B0 B0 B0\n#define B2 B1 B1 B1 B1 B1 B1 B1 B1\n"
+           "extern \"C\" __global__ void f(int* p) { int x = p[0]; asm volatile(B2 B2 B2 B2 : \"+r\"(x)); p[0] = x; }"},
+      {"source", std::string(8 << 20, ' ')}};
+  for (const auto& [name, source] : bombs) {
+    const auto start = std::chrono::steady_clock::now();
+    const Result<Artifact> made = Compiler(options_).compile(cuda_candidate(source));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    ASSERT_FALSE(made.ok()) << name;
+    EXPECT_EQ(made.error().kind, ErrorKind::failed) << name << ": " << made.error().message;
+    EXPECT_LE(made.error().message.size(), 5000u) << name;
+    EXPECT_LT(took.count(), 20) << name;
+  }
+}
+
+// What a candidate may spell in inline PTX does not make ptxas open files.
+TEST_F(Nvrtc, PtxReadsNoFiles) {
+  const fs::path secret = scratch_.path() / "secret.h";
+  std::ofstream(secret) << "top_secret_word\n";
+  const std::string quoted = "\\\"" + secret.string() + "\\\"";
+  for (const std::string& directive : {std::string("\\x23include "), std::string("#include "), std::string(".include "),
+                                       std::string(".file 9 "), std::string(".\" SPELL(inc) \"\\x62in ")}) {
+    const Result<Artifact> made = Compiler(options_).compile(
+        cuda_candidate("#define SPELL(x) #x\nextern \"C\" __global__ void f(int* p) { asm volatile(\"\\n" + directive +
+                       quoted + "\\n\"); p[0] = 1; }"));
+    ASSERT_FALSE(made.ok()) << directive;
+    EXPECT_EQ(made.error().message.find("top_secret_word"), std::string::npos) << made.error().message;
+    EXPECT_NE(made.error().message.find("Parsing error"), std::string::npos) << made.error().message;
+  }
+}
+
 TEST_F(Nvrtc, BytesThatAreNotUtf8SurviveTheReport) {
   const Result<Artifact> made = Compiler(options_).compile(cuda_candidate("int a = \"\xff\xfe\";\n"));
   ASSERT_FALSE(made.ok());

@@ -42,6 +42,17 @@ TEST(ResourceReport, NothingReportedIsMinusOne) {
   EXPECT_FALSE(report.wgmma_serialized);
 }
 
+// A candidate's own words get into the log, quoted by a message.
+TEST(ResourceReport, SurvivesHostileLogs) {
+  const std::string digits(1 << 20, '9');
+  EXPECT_EQ(parse_ptxas_log("ptxas info : Used 99999999999999999999 registers\n").registers, -1);
+  EXPECT_EQ(
+      parse_ptxas_log("ptxas info : Used " + digits + " registers\n" + digits + " bytes spill stores\n").registers, -1);
+  std::string flood;
+  for (int i = 0; i < 10000; ++i) flood += "warning: noise\n";
+  EXPECT_LE(parse_ptxas_log(flood).warnings.size(), 100u);
+}
+
 TEST(ResourceReport, RoundTripsThroughJson) {
   const ResourceReport report = parse_ptxas_log(kLog);
   const ResourceReport again = nlohmann::json(report).get<ResourceReport>();

@@ -38,6 +38,18 @@ TEST(SourceGuard, RefusesEverySpellingOfAFileRead) {
       "#if 0\ndon't\n#endif\n#include \"/etc/passwd\"\n",
       "int a = '\"';\n#include \"/etc/passwd\"\n",
       "int a = 1'000;\n#include \"/etc/passwd\" // '\n",
+      "import \"/etc/passwd\";\n",
+      "export import \"/etc/passwd\";\n",
+      "im\\\nport \"/etc/passwd\";\n",
+      "#define F \"/etc/passwd\"\nimport F;\n",
+      "import <stdio.h>;\n",
+      "\\u0069mport \"/etc/passwd\";\n",
+      "\?\?=include \"/etc/passwd\"\n",
+      "// comment \?\?/\n#include \"/etc/passwd\"\n",
+      "#define F \"/etc/passwd\"\n#include F\n",
+      "#pragma GCC dependency \"/etc/passwd\"\n",
+      "#pragma /* x */ GCC /* y */ dependency \"/etc/passwd\"\n",
+      "#pragma GCC pch_preprocess \"/etc/passwd\"\n",
       std::string("int a;\0\n", 8),
   };
   for (const std::string& source : hostile) {
@@ -54,6 +66,8 @@ TEST(SourceGuard, AcceptsWhatOnlyLooksLikeOne) {
       "int include = 1, embed = 2; int b = include # 3;\n",
       "#define STRING(x) #x\n#pragma unroll\n#define CAT(a, b) a ## b\n",
       "const char* s = \"#include <x>\";\n",
+      "#pragma unroll 4\n#pragma nv_diag_suppress 177\nint important = 1;\n",
+      "#define A 1 \\\n  + 2\nbool ok = a ?b :c;\n",
       "asm volatile(\"{.reg .pred p;\\n\" \"wgmma.mma_async.sync.aligned;}\\n\" ::\"r\"(x));\n",
       "const char* s = R\"x(plain \" text)x\";\n",
       "char c = '\\'', d = '\"'; int n = 1'000'000; // '\n",
@@ -75,6 +89,25 @@ TEST(SourceGuard, SystemIncludesOnlyByPlainName) {
                              "#include MACRO\n", "#include <a b>\n", "#include <unterminated\n", "#include <>\n"}) {
     EXPECT_FALSE(check_self_contained(source, Includes::system).ok()) << source;
   }
+}
+
+// The host's assembler reads files, and a macro can spell its directives in any way.
+TEST(SourceGuard, CppHoldsNoAssemblyText) {
+  for (const char* source :
+       {"void f() { asm volatile(\"\"); }\n", "void f() { asm(\"\" : \"+r\"(x) : : \"memory\"); }\n",
+        "void f() { __asm__ __volatile__ (\"\" ::: \"memory\"); }\n"}) {
+    const Status status = check_self_contained(source, Includes::system);
+    EXPECT_TRUE(status.ok()) << source << (status.ok() ? "" : status.error().message);
+  }
+  for (const char* source :
+       {"asm(\".in\" \"clude \\\"/etc/passwd\\\"\");\n",
+        "#define S(x) #x\nasm(\".\" S(inc) S(bin) \" \\\"/etc/passwd\\\"\");\n",
+        "asm(\"\\x2eincbi\\x6e \\\"/etc/passwd\\\"\");\n", "asm(\"\" \".include\");\n", "asm(R\"(.include)\");\n",
+        "#define A asm\nA(\"nop\");\n", "int x asm(\"y\");\n", "#define J(a, b) a##b\nJ(as, m)(\".include\");\n",
+        "_Pragma(\"GCC dependency \\\"/etc/passwd\\\"\")\n", "__asm__ __volatile__(\"nop\");\n"}) {
+    EXPECT_FALSE(check_self_contained(source, Includes::system).ok()) << source;
+  }
+  EXPECT_TRUE(check_self_contained("asm volatile(\"bar.sync 0;\");\n", Includes::none).ok());
 }
 
 TEST(SourceGuard, NamesTheLine) {
