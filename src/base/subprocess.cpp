@@ -133,6 +133,7 @@ struct SpawnPlan {
   std::string working_directory;
   ProcessLimits limits;
   int in = -1, out = -1, err = -1, channel = -1;  // become 0, 1, 2, kChannelFd
+  std::vector<int> further;                       // become those after the channel
 };
 
 [[noreturn]] void report_and_exit(int report_fd) {
@@ -159,9 +160,12 @@ bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
 
   if (dup2(plan.in, 0) < 0 || dup2(plan.out, 1) < 0 || dup2(plan.err, 2) < 0) report_and_exit(report_fd);
   if (plan.channel >= 0 && dup2(plan.channel, ChildProcess::kChannelFd) < 0) report_and_exit(report_fd);
+  unsigned first = plan.channel >= 0 ? ChildProcess::kChannelFd + 1 : 3;
+  for (const int fd : plan.further) {
+    if (dup2(fd, static_cast<int>(first++)) < 0) report_and_exit(report_fd);
+  }
   // Descriptors that some library opened without close-on-exec do not leak into the child. (4 = CLOSE_RANGE_CLOEXEC;
   // a kernel without close_range only loses this precaution.)
-  const unsigned first = plan.channel >= 0 ? ChildProcess::kChannelFd + 1 : 3;
   syscall(SYS_close_range, first, ~0U, 4U);
 
   if (!plan.working_directory.empty() && chdir(plan.working_directory.c_str()) != 0) report_and_exit(report_fd);
@@ -387,6 +391,12 @@ Result<ChildProcess> ChildProcess::spawn(const Options& options) {
     if (!log.valid()) return system_error(fmt::format("open {}", options.log.string()));
   }
   SpawnPlan plan;
+  std::vector<UniqueFd> further;  // out of the range that the child rearranges
+  for (const int fd : options.descriptors) {
+    further.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, kFirstOwnFd));
+    if (!further.back().valid()) return system_error("pass a descriptor on");
+    plan.further.push_back(further.back().get());
+  }
   plan.argv = options.argv;
   plan.environment = build_environment(options.environment);
   plan.limits = options.limits;

@@ -60,8 +60,9 @@ class ChildProcess {
   struct Options {
     std::vector<std::string> argv;
     EnvironmentOverrides environment;
-    std::filesystem::path log;  // empty: /dev/null
-    ProcessLimits limits;       // memory and file size; wall time is the caller's, through receive()
+    std::filesystem::path log;     // empty: /dev/null
+    ProcessLimits limits;          // memory and file size; wall time is the caller's, through receive()
+    std::vector<int> descriptors;  // further ones that the child inherits, as kChannelFd + 1, + 2, ...
   };
   static Result<ChildProcess> spawn(const Options& options);
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "base/paths.h"
 #include "base/subprocess.h"
 #include "evaluate/protocol.h"
+#include "evaluate/timing.h"
 
 namespace warpsmith {
 
@@ -78,15 +81,12 @@ class ProcessEvaluator final : public Evaluator {
 
   Verdict evaluate(const Problem& problem, const Candidate& candidate, const Artifact& artifact, double best_us,
                    const TimingEffort& effort) override {
-    Verdict verdict;
     WorkerRequest request = request_for("evaluate", problem, options_.seed, effort);
     describe_candidate(request, candidate, artifact);
+    request.best_us = best_us;
     request.too_slow_us = best_us > 0 ? best_us * options_.limits.too_slow_factor : 0;
-    if (const Status ready = ensure_worker(); !ready) {
-      verdict.outcome = verdict::Failed{ready.error().message};
-    } else {
-      verdict = verdict_of(exchange(request));
-    }
+    Verdict verdict = judge(request);
+    confirm_leap(request, verdict);
     verdict.resources = artifact.resources;
     verdict.compile_seconds = artifact.seconds;
     return verdict;
@@ -104,7 +104,9 @@ class ProcessEvaluator final : public Evaluator {
       if (!gate.passed)
         return failure(fmt::format("the candidate fails gate {} on fresh data: {}", gate.gate, gate.detail));
     }
-    return Comparison{std::move(report->subjects), std::move(report->gates)};
+    Comparison comparison{std::move(report->subjects), std::move(report->gates), std::move(report->score)};
+    if (const Status confirmed = confirm_leap(request, comparison); !confirmed) return confirmed.error();
+    return comparison;
   }
 
   Result<std::vector<Measurement>> baselines(const Problem& problem, const TimingEffort& effort) override {
@@ -115,6 +117,16 @@ class ProcessEvaluator final : public Evaluator {
     return baselines_[key] = std::move(report->subjects);
   }
 
+  Result<std::vector<Measurement>> against_itself(const Problem& problem, const TimingEffort& effort) override {
+    auto report = comparison_report(request_for("self", problem, options_.seed, effort));
+    if (!report) return report.error();
+    return std::move(report->subjects);
+  }
+
+  void on_progress(std::function<void(double, const std::string&)> listener) override {
+    progress_ = std::move(listener);
+  }
+
  private:
   static WorkerRequest request_for(const char* operation, const Problem& problem, std::uint64_t seed,
                                    const TimingEffort& effort) {
@@ -122,8 +134,7 @@ class ProcessEvaluator final : public Evaluator {
     request.operation = operation;
     request.problem = to_string(problem);
     request.seed = seed;
-    request.seconds = effort.seconds;
-    request.min_samples = effort.min_samples;
+    request.effort = effort;
     return request;
   }
 
@@ -135,16 +146,133 @@ class ProcessEvaluator final : public Evaluator {
     request.nondeterminism_reason = candidate.nondeterminism_reason;
   }
 
+  // The verdict of the worker, whatever becomes of it. A worker that somebody else has killed says nothing about the
+  // candidate: it is judged once more.
+  Verdict judge(const WorkerRequest& request) {
+    Verdict verdict = judge_once(request);
+    if (!killed_) return verdict;
+    verdict = judge_once(request);
+    if (killed_) verdict.outcome = verdict::Failed{"the worker was killed, twice: " + verdict.describe()};
+    return verdict;
+  }
+
+  Verdict judge_once(const WorkerRequest& request) {
+    killed_ = false;
+    if (const Status ready = ensure_worker(); !ready) {
+      Verdict verdict;
+      verdict.outcome = verdict::Failed{ready.error().message};
+      return verdict;
+    }
+    return verdict_of(exchange(request));
+  }
+
+  // Why a cold time is too good to be taken on one measurement's word; nullopt: it is not.
+  std::optional<std::string> leap(const std::string& problem, double time_us, double best_us) const {
+    if (best_us > 0 && time_us * kLeapOverBest < best_us) {
+      return fmt::format("less than half of the best so far, {:.2f} us", best_us);
+    }
+    const auto known = baselines_.find(problem);
+    if (known == baselines_.end() || known->second.empty()) return std::nullopt;
+    const bool far_ahead = std::all_of(known->second.begin(), known->second.end(), [&](const Measurement& baseline) {
+      return time_us * kLeapOverBaseline < baseline.cold.median_us;
+    });
+    if (!far_ahead) return std::nullopt;
+    return fmt::format("more than {:g} times faster than every baseline", kLeapOverBaseline);
+  }
+
+  // The verdict once more: from another device of the same type, else from a fresh process. `where` says which.
+  Verdict judge_elsewhere(const WorkerRequest& request, std::string& where) {
+    if (const std::optional<int> device = peer()) {
+      where = fmt::format("on device {}", *device);
+      EvaluatorOptions options = options_;
+      options.device = *device;
+      return ProcessEvaluator(std::move(options)).judge(request);
+    }
+    where = "in a fresh process";
+    drop_worker();
+    return judge(request);
+  }
+
+  std::optional<int> peer() {
+    if (!is_cuda(options_.target)) return std::nullopt;
+    WorkerRequest request;
+    request.operation = "peers";
+    if (!worker_) return std::nullopt;
+    const Exchange answer = exchange(request);
+    const auto* list = std::get_if<nlohmann::json>(&answer);
+    if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_number_integer()) {
+      return std::nullopt;
+    }
+    return list->front().get<int>();
+  }
+
+  // Measures again, up to kLeapTries times, because one disturbed measurement is no lie. The reason why the time is not
+  // believed; nullopt: it is confirmed, and `gate` says how.
+  std::optional<std::string> disagreement(WorkerRequest request, double time_us, const std::string& reason,
+                                          GateResult& gate) {
+    request.operation = "evaluate";
+    request.effort.mode = TimingMode::offline;
+    request.effort.screening = false;
+    request.best_us = request.too_slow_us = 0;
+    std::string where, seen;
+    for (int attempt = 0; attempt < kLeapTries; ++attempt) {
+      const Verdict again = judge_elsewhere(request, where);
+      const auto* accepted = again.accepted();
+      if (accepted == nullptr) {
+        seen = again.describe();
+        continue;
+      }
+      const double again_us = accepted->measurement.cold.median_us;
+      seen = fmt::format("{:.3f} us", again_us);
+      if (std::abs(again_us - time_us) <= kLeapAgreement * std::min(again_us, time_us)) {
+        gate = {"leap", true, fmt::format("{}; measured again {}: {}", reason, where, seen), 0};
+        return std::nullopt;
+      }
+    }
+    gate = {"leap", false, fmt::format("{:.3f} us is {}; measured again {}: {}", time_us, reason, where, seen), 0};
+    return gate.detail;
+  }
+
+  void confirm_leap(const WorkerRequest& request, Verdict& verdict) {
+    const auto* accepted = verdict.accepted();
+    if (accepted == nullptr) return;
+    const double time_us = accepted->measurement.cold.median_us;
+    const auto reason = leap(request.problem, time_us, request.best_us);
+    if (!reason) return;
+    GateResult gate;
+    const auto doubt = disagreement(request, time_us, *reason, gate);
+    verdict.gates.push_back(std::move(gate));
+    if (doubt) verdict.outcome = verdict::Suspicious{*doubt, time_us};
+  }
+
+  // Of an offline comparison, whose baselines are known from now on.
+  Status confirm_leap(const WorkerRequest& request, Comparison& comparison) {
+    if (request.effort.mode != TimingMode::offline || comparison.subjects.size() < 2) return ok_status();
+    if (request.effort.baselines.empty()) {
+      baselines_[request.problem] = {comparison.subjects.begin() + 1, comparison.subjects.end()};
+    }
+    const double time_us = comparison.subjects.front().cold.median_us;
+    const auto reason = leap(request.problem, time_us, 0);
+    if (!reason) return ok_status();
+    GateResult gate;
+    const auto doubt = disagreement(request, time_us, *reason, gate);
+    comparison.gates.push_back(std::move(gate));
+    if (doubt) return failure("suspicious: " + *doubt);
+    return ok_status();
+  }
+
   double limit_of(const std::string& stage) const {
     if (stage == stage::kGates) return options_.limits.gate_seconds;
-    if (stage == stage::kTiming) return options_.limits.timing_seconds;
+    if (stage == stage::kTiming) return options_.limits.timing_seconds + planned_seconds_;
     if (stage == kStarting) return kStartSeconds;
-    return options_.limits.prepare_seconds;
+    return options_.limits.prepare_seconds + exhaustive_seconds_;
   }
 
   // Sends a request and follows the worker through its stages to its answer, or to its end.
   Exchange exchange(const WorkerRequest& request) {
     std::string current = request.operation == "machine" ? kStarting : stage::kPrepare;
+    planned_seconds_ = planned_seconds(request.effort, request.operation == "evaluate" ? 1 : kMostSubjects);
+    exhaustive_seconds_ = kExhaustiveShare * request.effort.exhaustive_seconds;
     if (!worker_->send(nlohmann::json(request).dump())) return lose_worker(current, false);
     std::string line;
     for (;;) {
@@ -158,9 +286,13 @@ class ProcessEvaluator final : public Evaluator {
         current = name->get<std::string>();
       } else if (const auto done = message.find("done"); done != message.end()) {
         stage_ = current;
+        if (message.contains("spent")) drop_worker();
         return *done;
       } else if (const auto error = message.find("error"); error != message.end()) {
+        if (message.contains("spent")) drop_worker();
         return error_from_json(*error);
+      } else if (const auto share = message.find("progress"); share != message.end() && share->is_number()) {
+        if (progress_) progress_(share->get<double>(), message.value("text", ""));
       } else {
         return lose_worker(current, false);
       }
@@ -179,6 +311,7 @@ class ProcessEvaluator final : public Evaluator {
     if (!timed_out) {
       const auto ended = worker_->wait_for(kEndSeconds);
       loss.reason = ended ? ended->describe() : "it closed its channel and hung";
+      killed_ = ended && (ended->signal == SIGKILL || ended->signal == SIGTERM);
     } else {
       loss.reason = fmt::format("no answer within {:g} s", loss.limit_seconds);
     }
@@ -238,15 +371,25 @@ class ProcessEvaluator final : public Evaluator {
 
   static constexpr const char* kStarting = "starting";
   static constexpr double kEndSeconds = 2;
+  static constexpr int kMostSubjects = 16;         // of a comparison, generously
+  static constexpr double kExhaustiveShare = 1.5;  // what is begun within the time asked for may end after it
+  static constexpr int kLeapTries = 3;
 
   EvaluatorOptions options_;
   std::optional<ChildProcess> worker_;
   Machine machine_;
-  std::string stage_;  // in which the last answer came
+  std::string stage_;                                    // in which the last answer came
+  bool killed_ = false;                                  // the last worker that was lost, by somebody else
+  double planned_seconds_ = 0, exhaustive_seconds_ = 0;  // of the request that is being answered
   std::map<std::string, std::vector<Measurement>> baselines_;
+  std::function<void(double, const std::string&)> progress_;
 };
 
 }  // namespace
+
+Result<std::vector<Measurement>> Evaluator::against_itself(const Problem&, const TimingEffort&) {
+  return failure("this evaluator times no baselines");
+}
 
 Result<std::unique_ptr<Evaluator>> Evaluator::start(const EvaluatorOptions& options) {
   auto evaluator = std::make_unique<ProcessEvaluator>(options);

@@ -1,9 +1,11 @@
 // Runs the gates over a Backend: coverage and repeatability on normal data first (they explain a failure best), then
-// the elementwise bound on every distribution, the exact gate, the accumulator probe and freshness.
+// the elementwise bound on every distribution, the exact gate, the accumulator probe, freshness and state.
 #include "evaluate/gates.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace warpsmith {
@@ -12,23 +14,28 @@ namespace {
 
 struct GateInput {
   std::string gate;
-  InputKind kind;
-  Criterion criterion;
-  std::uint64_t seed;
+  GateStep step;
 };
 
 // All gates that compare one run with a reference, in order. The first is also the coverage and repeatability data.
-std::vector<GateInput> gate_inputs(std::uint64_t seed) {
+// The last two use data that nobody can have prepared for.
+std::vector<GateInput> gate_inputs(std::uint64_t seed, std::uint64_t fresh_seed) {
   std::vector<GateInput> result;
   constexpr InputKind kBoundKinds[] = {InputKind::normal,     InputKind::uniform, InputKind::positive,
                                        InputKind::wide_range, InputKind::large,   InputKind::subnormal,
-                                       InputKind::special};
+                                       InputKind::special,    InputKind::edge};
+  const auto add = [&](std::string gate, InputKind kind, Criterion criterion, std::uint64_t data_seed,
+                       GateStep::Place place) {
+    const std::uint16_t poison = kPoisonPatterns[result.size() % 2];
+    result.push_back({std::move(gate), {kind, data_seed, criterion, poison, place}});
+  };
   for (const InputKind kind : kBoundKinds) {
-    result.push_back({fmt::format("bound/{}", to_string(kind)), kind, Criterion::bound, seed});
+    add(fmt::format("bound/{}", to_string(kind)), kind, Criterion::bound, seed, GateStep::Place::fresh);
   }
-  result.push_back({"exact", InputKind::zero_one, Criterion::exact, seed});
-  result.push_back({"accumulator", InputKind::accumulator, Criterion::exact, seed});
-  result.push_back({"freshness", InputKind::normal, Criterion::bound, seed + 0x5851f42d4c957f2dULL});
+  add("exact", InputKind::zero_one, Criterion::exact, seed, GateStep::Place::fresh);
+  add("accumulator", InputKind::accumulator, Criterion::exact, seed, GateStep::Place::fresh);
+  add("freshness", InputKind::normal, Criterion::bound, fresh_seed, GateStep::Place::fresh);
+  add("state", InputKind::normal, Criterion::bound, inputs::mix(fresh_seed + 1), GateStep::Place::kept);
   return result;
 }
 
@@ -37,11 +44,10 @@ class GateRunner {
   GateRunner(Backend& backend, const GateOptions& options) : backend_(backend), options_(options) {}
 
   GateReport run() && {
-    const auto inputs = gate_inputs(options_.seed);
-    if (!run_normal(inputs.front())) return std::move(report_);
-    for (std::size_t i = 1; i < inputs.size(); ++i) {
-      if (!run_input(inputs[i], kPoisonPatterns[i % 2])) break;
-    }
+    const auto inputs = gate_inputs(options_.seed, options_.fresh_seed);
+    bool passed = run_normal(inputs.front());
+    for (std::size_t i = 1; passed && i + 1 < inputs.size(); ++i) passed = run_input(inputs[i]);
+    if (passed) run_state(inputs.back());
     return std::move(report_);
   }
 
@@ -51,31 +57,26 @@ class GateRunner {
     return report_.gates.back().passed;
   }
 
-  bool fill(const GateInput& input) {
-    const Status filled = backend_.fill(input.kind, input.seed);
-    if (!filled) report_.fault = filled.error().message;
-    return filled.ok();
+  std::optional<GateObservation> observe(const GateStep& step) {
+    GateObservation seen = backend_.run_step(step);
+    report_.fault = seen.fault;
+    report_.crash = seen.crash;
+    if (seen.fault || seen.crash) return std::nullopt;
+    if (!seen.untouched.passed) report_.strayed = true;
+    return seen;
   }
 
-  bool execute(std::uint16_t poison) {
-    const Status ran = backend_.run_once(poison);
-    if (!ran) report_.crash = ran.error().message;
-    return ran.ok();
-  }
-
-  // Every element written, red zones and inputs intact. Counting is meaningful only where no NaN is expected.
-  GateResult coverage(std::uint16_t poison, bool count_poison) {
+  // Every element written, red zones and inputs intact.
+  static GateResult coverage(const GateStep& step, const GateObservation& seen) {
     GateResult result{"coverage", true, {}, 0};
-    const std::int64_t left = count_poison ? backend_.count_equal_to(poison) : 0;
-    if (left != 0) {
+    if (seen.unwritten != 0) {
       result.passed = false;
-      result.detail =
-          fmt::format("{} elements of C still hold the poison 0x{:04x}: they were not written", left, poison);
+      result.detail = fmt::format("{} elements of C still hold the poison 0x{:04x}: they were not written",
+                                  seen.unwritten, step.poison);
       return result;
     }
-    const CheckReport untouched = backend_.check_untouched();
-    result.passed = untouched.passed;
-    result.detail = untouched.detail;
+    result.passed = seen.untouched.passed;
+    result.detail = seen.untouched.detail;
     return result;
   }
 
@@ -97,29 +98,62 @@ class GateRunner {
 
   // Normal data, twice, under two different poisons.
   bool run_normal(const GateInput& input) {
-    if (!fill(input) || !execute(kPoisonPatterns[0])) return false;
-    GateResult covered = coverage(kPoisonPatterns[0], true);
-    const std::uint64_t first = backend_.output_hash();
-    const CheckReport first_report = backend_.check(input.criterion);
+    const auto first = observe(input.step);
+    if (!first) return false;
+    GateResult covered = coverage(input.step, *first);
     if (!covered.passed) return record(std::move(covered));
-    if (!execute(kPoisonPatterns[1])) return false;
-    covered = coverage(kPoisonPatterns[1], true);
+    GateStep again = input.step;
+    again.place = GateStep::Place::repeat;
+    again.poison = kPoisonPatterns[1];
+    const auto second = observe(again);
+    if (!second) return false;
+    covered = coverage(again, *second);
     if (!record(std::move(covered))) return false;
-    if (!record(judged(input.gate, first_report))) return false;
-    const std::uint64_t second = backend_.output_hash();
-    const CheckReport second_report = backend_.check(input.criterion);
-    if (!second_report.passed) return record(judged(input.gate, second_report));
-    return record(repeatability(first, second));
+    if (!record(judged(input.gate, first->judged))) return false;
+    if (!second->judged.passed) return record(judged(input.gate, second->judged));
+    return record(repeatability(first->hash, second->hash));
   }
 
-  bool run_input(const GateInput& input, std::uint16_t poison) {
-    if (!fill(input) || !execute(poison)) return false;
-    GateResult covered = coverage(poison, input.kind != InputKind::special);
+  bool run_input(const GateInput& input) {
+    const auto seen = observe(input.step);
+    if (!seen) return false;
+    GateResult covered = coverage(input.step, *seen);
     if (!covered.passed) {
-      covered.detail = fmt::format("on {} inputs: {}", to_string(input.kind), covered.detail);
+      covered.detail = fmt::format("on {} inputs: {}", to_string(input.step.kind), covered.detail);
       return record(std::move(covered));
     }
-    return record(judged(input.gate, backend_.check(input.criterion)));
+    GateResult result = judged(input.gate, seen->judged);
+    if (input.gate == "freshness" && result.passed) {
+      result.detail += fmt::format("{}seed {}", result.detail.empty() ? "" : "; ", input.step.seed);
+    }
+    return record(std::move(result));
+  }
+
+  // The last run's remains, first under other data, then under the same with holes in C: a result kept anywhere shows.
+  bool run_state(const GateInput& input) {
+    GateResult result{input.gate, true, {}, 0};
+    GateStep stale = input.step;
+    stale.place = GateStep::Place::stale;
+    stale.poison = kPoisonPatterns[1];
+    for (const GateStep& step : {input.step, stale}) {
+      const auto seen = observe(step);
+      if (!seen) return false;
+      const char* when = step.place == GateStep::Place::kept
+                             ? "with other data at the same addresses and nothing reset"
+                             : "launched once more with poison scattered in C and nothing reset";
+      GateResult covered = coverage(step, *seen);
+      if (covered.passed && seen->judged.passed) {
+        result.worst_error = std::max(result.worst_error, seen->judged.worst_error);
+        continue;
+      }
+      result.passed = false;
+      result.detail = fmt::format("{}: {}", when, covered.passed ? seen->judged.detail : covered.detail);
+      return record(std::move(result));
+    }
+    const CheckReport state = backend_.check_state();
+    result.passed = state.passed;
+    result.detail = state.detail;
+    return record(std::move(result));
   }
 
   Backend& backend_;
@@ -145,6 +179,8 @@ std::string_view to_string(InputKind kind) {
       return "subnormal";
     case InputKind::special:
       return "special";
+    case InputKind::edge:
+      return "edge";
     case InputKind::zero_one:
       return "zero-one";
     case InputKind::accumulator:
@@ -153,9 +189,43 @@ std::string_view to_string(InputKind kind) {
   return "unknown";
 }
 
-Status prepare_gates(Backend& backend, std::uint64_t seed) {
-  for (const GateInput& input : gate_inputs(seed)) {
-    if (const Status filled = backend.fill(input.kind, input.seed); !filled) return filled;
+GateObservation Backend::run_step(const GateStep& step) {
+  GateObservation seen;
+  const bool filled = step.place == GateStep::Place::fresh || step.place == GateStep::Place::kept;
+  if (filled) {
+    const bool fresh = step.place == GateStep::Place::fresh;
+    const Status status = fresh ? fill(step.kind, step.seed) : refill(step.kind, step.seed);
+    if (!status) {
+      seen.fault = status.error().message;
+      return seen;
+    }
+  }
+  const Status ran = step.place == GateStep::Place::kept    ? run_kept(step.poison)
+                     : step.place == GateStep::Place::stale ? run_stale(step.poison)
+                                                            : run_once(step.poison);
+  if (!ran) {
+    (ran.error().kind == ErrorKind::environment ? seen.fault : seen.crash) = ran.error().message;
+    return seen;
+  }
+  seen.unwritten = count_equal_to(step.poison);
+  seen.untouched = check_untouched();
+  seen.hash = output_hash();
+  seen.judged = check(step.criterion);
+  return seen;
+}
+
+std::uint64_t draw_seed() {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) throw EnvironmentError("the system gives no random numbers");
+  return seed;
+}
+
+Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed) {
+  for (const GateInput& input : gate_inputs(seed, fresh_seed)) {
+    const GateStep& step = input.step;
+    const bool same_place = step.place == GateStep::Place::kept;
+    const Status filled = same_place ? backend.refill(step.kind, step.seed) : backend.fill(step.kind, step.seed);
+    if (!filled) return filled;
   }
   return ok_status();
 }

@@ -19,6 +19,7 @@ inline constexpr std::uint16_t kPoisonPatterns[2] = {0x7fab, 0xffd5};
 
 struct GateOptions {
   std::uint64_t seed = 1;
+  std::uint64_t fresh_seed = 2;         // of the gates `freshness` and `state`: one that no candidate's author can know
   bool order_nondeterministic = false;  // declared by the candidate: repeatability is then not demanded
   std::string nondeterminism_reason;
 };
@@ -27,12 +28,16 @@ struct GateReport {
   std::vector<GateResult> gates;     // those that ran, in order; the last one failed unless passed()
   std::optional<std::string> crash;  // the device's words, when a run did not complete
   std::optional<std::string> fault;  // the environment failed (no memory for a reference)
+  bool strayed = false;  // the candidate wrote where it must not: nothing in this process is to be trusted any more
 
   bool passed() const { return !crash && !fault && (gates.empty() || gates.back().passed); }
 };
 
-// Makes every input and reference that run_gates() with this seed will use, so that its time is the candidate's own.
-Status prepare_gates(Backend& backend, std::uint64_t seed);
+// A seed from the operating system.
+std::uint64_t draw_seed();
+
+// Makes every input and reference that run_gates() with these seeds will use, so that its time is the candidate's own.
+Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed);
 
 // Runs the gates in order and stops at the first failure. Precondition: a problem is prepared and a candidate loaded.
 GateReport run_gates(Backend& backend, const GateOptions& options);

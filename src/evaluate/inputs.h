@@ -20,6 +20,7 @@ enum class InputKind {
   special,      // normal with NaN and +-Inf at random places
   zero_one,     // {0,1}, thinned so that every expected value is below 2048 (bf16: 256): exact gate
   accumulator,  // large partial sums that cancel to a small exact result: accumulator probe
+  edge,         // a table of edge cases: NaN, Inf, signed zeros, subnormals, overflow and its neighbours
 };
 
 struct InputSpec {
@@ -27,6 +28,8 @@ struct InputSpec {
   std::uint64_t seed = 0;
   std::int64_t m = 0, n = 0, k = 0;
   ElementType element = ElementType::f16;
+
+  bool operator==(const InputSpec&) const = default;
 };
 
 namespace inputs {
@@ -158,8 +161,10 @@ WARPSMITH_HOST_DEVICE inline std::uint16_t zero_one_value(const InputSpec& spec,
 }
 
 // --- Accumulator probe: A = +-1 by row; a column of B holds H = K/2 positive integers, then the same integers negated
-// in another order, and an odd residue. Integers come in blocks of `unit` that are large and small in turn; the second
-// half swaps neighbouring blocks, so that a split of K that deals out units in turn leaves large partial sums as well.
+// in another order, and an odd residue. In even columns integers come in blocks of `unit` that are large and small in
+// turn; the second half swaps neighbouring blocks, so that a split of K that deals out units in turn leaves large
+// partial sums as well. In odd columns large and small ones are drawn, and the second half steps through the first by
+// a prime: partial sums of any split are like those of a random walk.
 
 // Position x of the first half whose magnitude stands at position x of the second half; its own inverse.
 WARPSMITH_HOST_DEVICE inline std::int64_t probe_partner(std::int64_t x, std::int64_t half, std::int64_t unit) {
@@ -167,12 +172,20 @@ WARPSMITH_HOST_DEVICE inline std::int64_t probe_partner(std::int64_t x, std::int
   return swapped < half ? swapped : x;
 }
 
-// Block length of a column: 1, 2, 4 ... half/2 in turn.
+// The same for a column that steps by a prime; a bijection, because no prime is taken that divides `half`.
+WARPSMITH_HOST_DEVICE inline std::int64_t probe_step(std::int64_t x, std::int64_t half, std::uint64_t draw) {
+  constexpr int kPrimes[] = {3, 5, 7, 11, 13, 17, 19};  // half has not all of them as factors: K is below 2^21
+  auto at = static_cast<int>(draw % 7);
+  while (half % kPrimes[at] == 0) at = (at + 1) % 7;
+  return (x * kPrimes[at] + static_cast<std::int64_t>((draw >> 8) & 0xfffff)) % half;
+}
+
+// Block length of an even column: 1, 2, 4 ... half/2 in turn; 0: the column is not made of blocks.
 WARPSMITH_HOST_DEVICE inline std::int64_t probe_unit(const InputSpec& spec, std::int64_t column) {
   const std::int64_t half = spec.k / 2;
-  if (half < 2) return 0;
+  if (half < 2 || column % 2 != 0) return 0;
   const std::int64_t start = static_cast<std::int64_t>(spec.seed & 0xffff);
-  return std::int64_t{1} << ((column + start) % log2_floor(half));
+  return std::int64_t{1} << ((column / 2 + start) % log2_floor(half));
 }
 
 // A magnitude of the first half. f16: small ones 513...639, large ones 1920...2046 up to K = 8192 and 1280...1406
@@ -180,8 +193,9 @@ WARPSMITH_HOST_DEVICE inline std::int64_t probe_unit(const InputSpec& spec, std:
 // 225...240, exact in 8 bits.
 WARPSMITH_HOST_DEVICE inline int probe_magnitude(const InputSpec& spec, std::int64_t position, std::int64_t column,
                                                  std::int64_t unit) {
-  const auto noise = static_cast<int>(random_bits(spec, 1, position * spec.n + column, 0) >> 40);
-  const bool large = unit != 0 && (position & unit) == 0;
+  const std::uint64_t bits = random_bits(spec, 1, position * spec.n + column, 0);
+  const auto noise = static_cast<int>(bits >> 40);
+  const bool large = unit != 0 ? (position & unit) == 0 : (bits & 1) != 0;
   const int excess = log2_ceil(spec.k) - (spec.element == ElementType::f16 ? 14 : 16);
   const int shift = excess > 0 ? excess : 0;
   int magnitude = 0;
@@ -205,7 +219,8 @@ WARPSMITH_HOST_DEVICE inline std::uint16_t probe_b(const InputSpec& spec, std::i
     value = probe_magnitude(spec, row, column, probe_unit(spec, column));
   } else if (row < 2 * half) {
     const std::int64_t unit = probe_unit(spec, column);
-    value = -probe_magnitude(spec, probe_partner(row - half, half, unit), column, unit);
+    const std::int64_t source = unit != 0 ? probe_partner(row - half, half, unit) : probe_step(row - half, half, draw);
+    value = -probe_magnitude(spec, source, column, unit);
     if (static_cast<std::uint64_t>(row - half) == (draw >> 8) % static_cast<std::uint64_t>(half)) value += residue;
   } else {
     value = 2 + 2 * static_cast<int>((draw >> 4) & 1);  // odd K: the last element counts too
@@ -215,6 +230,65 @@ WARPSMITH_HOST_DEVICE inline std::uint16_t probe_b(const InputSpec& spec, std::i
 
 WARPSMITH_HOST_DEVICE inline std::uint16_t probe_a(const InputSpec& spec, std::int64_t row) {
   return double_to_element((random_bits(spec, 0, row, 0) & 1) != 0 ? -1.0 : 1.0, spec.element);
+}
+
+// --- Edge cases: row i of A holds the first factors of case i mod 32, column j of B the second ones of case j mod 32,
+// so C(i, i) is case i and every other element a mixture. A case has up to four terms, a quarter of K apart; all else
+// is zero. As f16 bits; bf16 takes the same values rounded.
+
+inline constexpr int kEdgeCases = 32;
+inline constexpr int kEdgeTerms = 4;
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t edge_factor(int edge_case, int operand, int term) {
+  constexpr std::uint16_t kZero = 0x0000, kMinusZero = 0x8000, kOne = 0x3c00, kMinusOne = 0xbc00, kHalf = 0x3800;
+  constexpr std::uint16_t kMax = 0x7bff, kInf = 0x7c00, kNaN = 0x7e00, kSignallingNaN = 0x7c01, kPayloadNaN = 0xfe55;
+  constexpr std::uint16_t kTiny = 0x0001, kMinusTiny = 0x8001, kLeastNormal = 0x0400;
+  constexpr std::uint16_t k15 = 0x4b80, kBelow16 = 0x4bff, k16 = 0x4c00, k17 = 0x4c40, k256 = 0x5c00, k300 = 0x5cb0,
+                          kMinus299 = 0xdcac, kMinusMax = 0xfbff, kTwoToMinus10 = 0x1400;
+  constexpr std::uint16_t kTable[kEdgeCases][2][kEdgeTerms] = {
+      {{kZero}, {kZero}},                              //  0
+      {{kMinusZero}, {kOne}},                          //  1  -0
+      {{kOne}, {kOne}},                                //  2
+      {{kMax}, {kOne}},                                //  3  65504
+      {{kMax, k15}, {kOne, kOne}},                     //  4  65519
+      {{kMax, kBelow16}, {kOne, kOne}},                //  5  65519.992
+      {{kMax, k16}, {kOne, kOne}},                     //  6  65520
+      {{kMax, k17}, {kOne, kOne}},                     //  7  65521
+      {{kMax, k17}, {kMinusOne, kMinusOne}},           //  8  -65521
+      {{kMax, kMax, kMax}, {kOne, kOne, kMinusOne}},   //  9  65504, beyond it on the way
+      {{k300, k300}, {k300, kMinus299}},               // 10  300, beyond 65504 on the way
+      {{k256}, {k256}},                                // 11  65536
+      {{kTiny}, {kOne}},                               // 12  2^-24
+      {{kTiny}, {kHalf}},                              // 13  2^-25
+      {{kTiny, kTiny, kTiny}, {kHalf, kHalf, kHalf}},  // 14  1.5 * 2^-24
+      {{kLeastNormal, kTiny}, {kOne, kMinusOne}},      // 15  2^-14 - 2^-24
+      {{kTiny}, {kTiny}},                              // 16  2^-48
+      {{kOne, kOne}, {kOne, kMinusOne}},               // 17  0 by cancellation
+      {{kMinusTiny}, {kOne}},                          // 18  -2^-24
+      {{kInf}, {kOne}},                                // 19
+      {{kInf}, {kMinusOne}},                           // 20
+      {{kInf, kInf}, {kOne, kMinusOne}},               // 21  NaN
+      {{kInf}, {kZero}},                               // 22  NaN
+      {{kNaN}, {kZero}},                               // 23  NaN
+      {{kOne}, {kNaN}},                                // 24  NaN
+      {{kInf, kNaN}, {kOne, kOne}},                    // 25  NaN
+      {{kInf, kMax}, {kOne, kMax}},                    // 26  Inf
+      {{kSignallingNaN}, {kOne}},                      // 27  NaN
+      {{kPayloadNaN}, {kOne}},                         // 28  NaN
+      {{kMax}, {kMax}},                                // 29  4.3e9
+      {{kMax, kMinusMax, kOne}, {kMax, kMax, kOne}},   // 30  1, after 4.3e9
+      {{kLeastNormal}, {kTwoToMinus10}},               // 31  2^-24
+  };
+  return kTable[edge_case][operand][term];
+}
+
+WARPSMITH_HOST_DEVICE inline std::uint16_t edge_value(const InputSpec& spec, int operand, std::int64_t line,
+                                                      std::int64_t k) {
+  const std::int64_t step = spec.k < kEdgeTerms ? 1 : spec.k / kEdgeTerms;
+  if (k % step != 0 || k / step >= kEdgeTerms) return 0;
+  const std::uint16_t bits = edge_factor(static_cast<int>(line % kEdgeCases), operand, static_cast<int>(k / step));
+  return spec.element == ElementType::f16 ? bits
+                                          : double_to_element(element_to_double(bits, ElementType::f16), spec.element);
 }
 
 WARPSMITH_HOST_DEVICE inline std::uint16_t value(const InputSpec& spec, int operand, std::int64_t index) {
@@ -242,10 +316,14 @@ WARPSMITH_HOST_DEVICE inline std::uint16_t value(const InputSpec& spec, int oper
 
 // Element A[i,k] and B[k,j], 0 <= i < m, 0 <= k < spec.k, 0 <= j < n, as bits of the element type.
 WARPSMITH_HOST_DEVICE inline std::uint16_t input_a(const InputSpec& spec, std::int64_t i, std::int64_t k) {
-  return spec.kind == InputKind::accumulator ? inputs::probe_a(spec, i) : inputs::value(spec, 0, i * spec.k + k);
+  if (spec.kind == InputKind::accumulator) return inputs::probe_a(spec, i);
+  if (spec.kind == InputKind::edge) return inputs::edge_value(spec, 0, i, k);
+  return inputs::value(spec, 0, i * spec.k + k);
 }
 WARPSMITH_HOST_DEVICE inline std::uint16_t input_b(const InputSpec& spec, std::int64_t k, std::int64_t j) {
-  return spec.kind == InputKind::accumulator ? inputs::probe_b(spec, k, j) : inputs::value(spec, 1, k * spec.n + j);
+  if (spec.kind == InputKind::accumulator) return inputs::probe_b(spec, k, j);
+  if (spec.kind == InputKind::edge) return inputs::edge_value(spec, 1, j, k);
+  return inputs::value(spec, 1, k * spec.n + j);
 }
 
 }  // namespace warpsmith

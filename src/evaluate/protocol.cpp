@@ -7,13 +7,13 @@ void to_json(nlohmann::json& json, const WorkerRequest& request) {
   json = {{"operation", request.operation},
           {"problem", request.problem},
           {"seed", request.seed},
-          {"seconds", request.seconds},
-          {"min_samples", request.min_samples},
+          {"effort", request.effort},
           {"binary", request.binary},
           {"key", request.key},
           {"launch", request.launch},
           {"order_nondeterministic", request.order_nondeterministic},
           {"nondeterminism_reason", request.nondeterminism_reason},
+          {"best_us", request.best_us},
           {"too_slow_us", request.too_slow_us}};
 }
 
@@ -21,19 +21,20 @@ void from_json(const nlohmann::json& json, WorkerRequest& request) {
   json.at("operation").get_to(request.operation);
   json.at("problem").get_to(request.problem);
   json.at("seed").get_to(request.seed);
-  json.at("seconds").get_to(request.seconds);
-  json.at("min_samples").get_to(request.min_samples);
+  json.at("effort").get_to(request.effort);
   json.at("binary").get_to(request.binary);
   json.at("key").get_to(request.key);
   request.launch = json.at("launch");
   json.at("order_nondeterministic").get_to(request.order_nondeterministic);
   json.at("nondeterminism_reason").get_to(request.nondeterminism_reason);
+  json.at("best_us").get_to(request.best_us);
   json.at("too_slow_us").get_to(request.too_slow_us);
 }
 
 void to_json(nlohmann::json& json, const ComparisonReport& report) {
   json = {
       {"gates", report.gates}, {"crash", report.crash}, {"subjects", report.subjects}, {"versions", report.versions}};
+  if (report.score) json["score"] = *report.score;
 }
 
 void from_json(const nlohmann::json& json, ComparisonReport& report) {
@@ -41,6 +42,8 @@ void from_json(const nlohmann::json& json, ComparisonReport& report) {
   json.at("crash").get_to(report.crash);
   json.at("subjects").get_to(report.subjects);
   json.at("versions").get_to(report.versions);
+  report.score.reset();
+  if (const auto score = json.find("score"); score != json.end()) report.score = score->get<PairedScore>();
 }
 
 nlohmann::json error_to_json(const Error& error) {

@@ -1,10 +1,12 @@
 // Messages between evaluator and worker: one JSON object a line. The parent sends a WorkerRequest; the worker answers
-// with any number of {"stage": NAME} notices and then one {"done": ...} or {"error": {kind, message}}.
+// with any number of {"stage": NAME} and {"progress": SHARE, "text": ...} notices and then one {"done": ...} or
+// {"error": {kind, message}}.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,26 +25,27 @@ inline constexpr const char* kTiming = "timing";
 }  // namespace stage
 
 struct WorkerRequest {
-  std::string operation;  // "machine", "evaluate", "compare" or "baselines"
+  std::string operation;  // "machine", "peers", "evaluate", "compare", "baselines" or "self"
   std::string problem;    // to_string(Problem)
   std::uint64_t seed = 1;
-  double seconds = 0.3;
-  int min_samples = 9;
+  TimingEffort effort;
   // evaluate and compare:
   std::string binary, key;
   nlohmann::json launch;
   bool order_nondeterministic = false;
   std::string nondeterminism_reason;
+  double best_us = 0;      // evaluate: cold time of the best so far; 0: none
   double too_slow_us = 0;  // evaluate: stop early beyond this; 0: never
 };
 void to_json(nlohmann::json& json, const WorkerRequest& request);
 void from_json(const nlohmann::json& json, WorkerRequest& request);
 
-// The answer to "compare" and "baselines".
+// The answer to "compare", "baselines" and "self".
 struct ComparisonReport {
   std::vector<GateResult> gates;
   std::string crash;  // the device's words, when the candidate did not survive
   std::vector<Measurement> subjects;
+  std::optional<PairedScore> score;
   std::map<std::string, std::string> versions;  // of the machine, baseline libraries included
 };
 void to_json(nlohmann::json& json, const ComparisonReport& report);

@@ -83,8 +83,9 @@ struct Describe {
     return fmt::format("suspicious ({:.3f} us): {}", value.time_us, value.reason);
   }
   std::string operator()(const verdict::Accepted& value) const {
-    return fmt::format("accepted: {:.2f} us cold, {:.2f} us warm", value.measurement.cold.median_us,
-                       value.measurement.warm.median_us);
+    const TimingStats& warm = value.measurement.warm;
+    const std::string warm_text = warm.samples > 0 ? fmt::format("{:.2f} us warm", warm.median_us) : "screened only";
+    return fmt::format("accepted: {:.2f} us cold, {}", value.measurement.cold.median_us, warm_text);
   }
   std::string operator()(const verdict::Failed& value) const {
     return fmt::format("could not be evaluated: {}", value.reason);
@@ -100,7 +101,8 @@ std::string Verdict::describe() const { return std::visit(Describe{}, outcome); 
 void to_json(nlohmann::json& json, const TimingStats& value) {
   json = {{"median_us", value.median_us}, {"min_us", value.min_us},
           {"p5_us", value.p5_us},         {"p95_us", value.p95_us},
-          {"samples", value.samples},     {"launches_per_sample", value.launches_per_sample}};
+          {"samples", value.samples},     {"launches_per_sample", value.launches_per_sample},
+          {"mean_us", value.mean_us}};
 }
 
 void from_json(const nlohmann::json& json, TimingStats& value) {
@@ -110,26 +112,56 @@ void from_json(const nlohmann::json& json, TimingStats& value) {
   json.at("p95_us").get_to(value.p95_us);
   json.at("samples").get_to(value.samples);
   json.at("launches_per_sample").get_to(value.launches_per_sample);
+  value.mean_us = json.value("mean_us", 0.0);
+}
+
+void to_json(nlohmann::json& json, const ServerFacts& value) {
+  json = {{"qps", value.qps}, {"arrivals", value.arrivals}, {"seed", value.seed}};
+}
+
+void from_json(const nlohmann::json& json, ServerFacts& value) {
+  json.at("qps").get_to(value.qps);
+  json.at("arrivals").get_to(value.arrivals);
+  json.at("seed").get_to(value.seed);
 }
 
 void to_json(nlohmann::json& json, const Measurement& value) {
-  json = {{"subject", value.subject},
-          {"cold", value.cold},
-          {"warm", value.warm},
-          {"detail", value.detail},
-          {"clock_mhz", value.clock_mhz}};
+  json = {{"subject", value.subject},     {"cold", value.cold},
+          {"warm", value.warm},           {"detail", value.detail},
+          {"clock_mhz", value.clock_mhz}, {"clock_min_mhz", value.clock_min_mhz},
+          {"throttle", value.throttle},   {"mode", value.mode}};
   put_optional(json, "cold_pdl", value.cold_pdl);
   put_optional(json, "warm_pdl", value.warm_pdl);
+  put_optional(json, "server", value.server);
 }
 
+// Records made before a field existed lack it.
 void from_json(const nlohmann::json& json, Measurement& value) {
   json.at("subject").get_to(value.subject);
   json.at("cold").get_to(value.cold);
   json.at("warm").get_to(value.warm);
   json.at("detail").get_to(value.detail);
   json.at("clock_mhz").get_to(value.clock_mhz);
+  value.clock_min_mhz = json.value("clock_min_mhz", 0.0);
+  value.throttle = json.value("throttle", std::vector<std::string>{});
+  value.mode = json.value("mode", "offline");
   value.cold_pdl = get_optional<TimingStats>(json, "cold_pdl");
   value.warm_pdl = get_optional<TimingStats>(json, "warm_pdl");
+  value.server = get_optional<ServerFacts>(json, "server");
+}
+
+void to_json(nlohmann::json& json, const PairedScore& score) {
+  json = {{"baseline", score.baseline}, {"value", score.value},   {"buckets", score.buckets},
+          {"variance", score.variance}, {"rounds", score.rounds}, {"usable", score.usable}};
+}
+
+void from_json(const nlohmann::json& json, PairedScore& score) {
+  json.at("baseline").get_to(score.baseline);
+  json.at("value").get_to(score.value);
+  json.at("buckets").get_to(score.buckets);
+  json.at("variance").get_to(score.variance);
+  json.at("rounds").get_to(score.rounds);
+  json.at("usable").get_to(score.usable);
 }
 
 void to_json(nlohmann::json& json, const GateResult& value) {

@@ -18,18 +18,40 @@ struct TimingStats {
   double median_us = 0;
   double min_us = 0;
   double p5_us = 0, p95_us = 0;
-  int samples = 0;  // timed batches
+  int samples = 0;  // timed batches or calls; 0: not measured
   int launches_per_sample = 0;
+  double mean_us = 0;  // 0 in records that lack it
 };
 
-// Offline timing of one subject: cold operands (the quoted figure) and warm ones. Statistics are taken over batches
+// What mode "server" was asked for.
+struct ServerFacts {
+  double qps = 0;
+  int arrivals = 0;
+  std::uint64_t seed = 0;  // of order and waits
+};
+
+// Times of one subject in one mode: cold operands (the quoted figure) and warm ones. Statistics are taken over batches
 // that alternate in random order with the other subjects'.
 struct Measurement {
   std::string subject;  // "candidate", "cublaslt-auto-tn", "openblas-sgemm-1t" ...
   TimingStats cold, warm;
   std::optional<TimingStats> cold_pdl, warm_pdl;  // with programmatic dependent launch, CUDA only
   std::string detail;                             // the baseline's own setting: algorithm, core type, threads
-  double clock_mhz = 0;                           // sampled while timing; 0: unknown
+  double clock_mhz = 0;                           // median of samples while timing; 0: unknown
+  double clock_min_mhz = 0;                       // lowest sample; 0: unknown
+  std::vector<std::string> throttle;              // why clocks were lowered at some time while timing
+  std::string mode = "offline";                   // or "call", "server", "cuda-l2"
+  std::optional<ServerFacts> server;              // of mode "server"
+};
+
+// The robust score of a candidate over paired samples of the fastest baseline of its layout, in the quoted series.
+struct PairedScore {
+  std::string baseline;
+  double value = 0;
+  std::vector<double> buckets;  // mean ratio of each
+  double variance = 0;          // of the bucket means
+  int rounds = 0;
+  bool usable = false;  // false: the variance stayed too large, or there were too few rounds
 };
 
 struct GateResult {
@@ -88,8 +110,12 @@ struct Verdict {
 
 void to_json(nlohmann::json& json, const TimingStats& value);
 void from_json(const nlohmann::json& json, TimingStats& value);
+void to_json(nlohmann::json& json, const ServerFacts& value);
+void from_json(const nlohmann::json& json, ServerFacts& value);
 void to_json(nlohmann::json& json, const Measurement& value);
 void from_json(const nlohmann::json& json, Measurement& value);
+void to_json(nlohmann::json& json, const PairedScore& score);
+void from_json(const nlohmann::json& json, PairedScore& score);
 void to_json(nlohmann::json& json, const GateResult& value);
 void from_json(const nlohmann::json& json, GateResult& value);
 void to_json(nlohmann::json& json, const Verdict& value);

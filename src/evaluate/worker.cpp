@@ -1,14 +1,16 @@
 // The worker's main loop: prepares a problem once, then proves and times one candidate per request.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
 
 #include "base/subprocess.h"
 #include "evaluate/backend.h"
 #include "evaluate/gates.h"
+#include "evaluate/paired_score.h"
 #include "evaluate/protocol.h"
 #include "evaluate/timing.h"
 
@@ -20,6 +22,13 @@ namespace {
 // reach: there only a time well under the floor is impossible.
 constexpr double kCpuFloorTolerance = 0.75;
 
+// Screening: a few short cold batches. What they show within this much of the best so far is timed in full.
+constexpr double kScreeningMargin = 1.02;
+constexpr double kScreeningBatchUs = 150;
+constexpr int kScreeningSamples = 5;
+
+constexpr const char* kTimedOutputs = "timed-outputs";
+
 class Worker {
  public:
   explicit Worker(Backend& backend) : backend_(backend) {}
@@ -27,7 +36,8 @@ class Worker {
   int serve() {
     std::string line;
     while (!exhausted_ && channel_.receive(line)) {
-      const nlohmann::json answer = answer_to(line);
+      nlohmann::json answer = answer_to(line);
+      if (exhausted_) answer["spent"] = true;
       if (!channel_.send(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))) break;
     }
     return 0;
@@ -41,6 +51,8 @@ class Worker {
       if (request.operation == "evaluate") return wrap(evaluate(request));
       if (request.operation == "compare") return wrap(compare(request));
       if (request.operation == "baselines") return wrap(baselines(request));
+      if (request.operation == "self") return wrap(against_itself(request));
+      if (request.operation == "peers") return {{"done", backend_.peers()}};
       return {{"error", error_to_json(failure("unknown operation " + request.operation))}};
     } catch (const nlohmann::json::exception& error) {
       return {{"error", error_to_json(failure(fmt::format("malformed request: {}", error.what())))}};
@@ -80,21 +92,35 @@ class Worker {
       problem_.reset();
       seeds_.clear();
       baseline_names_.reset();
-      if (const Status ready = backend_.prepare(*problem, request.seed); !ready) return ready;
+      // What is timed is data that nobody can have prepared for.
+      if (const Status ready = backend_.prepare(*problem, draw_seed()); !ready) return ready;
       problem_ = *problem;
     }
     if (!gates) return ok_status();
-    if (const Status ready = prepare_gates(backend_, request.seed); !ready) return ready;
-    seeds_.insert(request.seed);
+    const std::uint64_t fresh_seed = draw_seed();
+    if (const Status ready = prepare_gates(backend_, request.seed, fresh_seed); !ready) return ready;
+    seeds_[request.seed] = fresh_seed;
     return ok_status();
   }
 
-  Status open_baselines() {
-    if (baseline_names_) return ok_status();
-    announce(stage::kBaselines);
-    auto names = backend_.open_baselines();
-    if (!names) return names.error();
-    baseline_names_ = std::move(*names);
+  Status open_baselines(const WorkerRequest& request) {
+    if (!baseline_names_) {
+      announce(stage::kBaselines);
+      auto names = backend_.open_baselines();
+      if (!names) return names.error();
+      baseline_names_ = std::move(*names);
+      exhaustive_ = false;
+    }
+    if (request.effort.exhaustive_seconds > 0 && !exhaustive_) {
+      announce(stage::kBaselines);
+      const auto names =
+          backend_.open_exhaustive(request.effort.exhaustive_seconds, [this](double share, const std::string& text) {
+            channel_.send(nlohmann::json{{"progress", share}, {"text", text}}.dump());
+          });
+      if (!names) return names.error();
+      baseline_names_->insert(baseline_names_->end(), names->begin(), names->end());
+      exhaustive_ = true;
+    }
     return ok_status();
   }
 
@@ -107,23 +133,39 @@ class Worker {
   }
 
   GateReport prove(const WorkerRequest& request) {
-    return run_gates(backend_, {request.seed, request.order_nondeterministic, request.nondeterminism_reason});
+    return run_gates(backend_, {request.seed, seeds_.at(request.seed), request.order_nondeterministic,
+                                request.nondeterminism_reason});
   }
 
   TimingSubject candidate_subject(const WorkerRequest& request) const {
-    return {0, "candidate", request.launch.value("programmatic_dependent_launch", false)};
+    return {0, "candidate", offers_programmatic_dependent_launch(request.launch)};
   }
 
   TimingPlan plan_for(const WorkerRequest& request) const {
     TimingPlan plan;
-    plan.seconds = request.seconds;
-    plan.min_samples = request.min_samples;
+    plan.mode = request.effort.mode;
+    plan.server = request.effort.server;
+    plan.seconds = request.effort.seconds;
+    plan.min_samples = request.effort.min_samples;
     plan.too_slow_us = request.too_slow_us;
     plan.seed = request.seed;
     return plan;
   }
 
-  // A crashed device context is not used again: the parent starts a new worker.
+  // Cold batches alone, as few and as short as tell a candidate that is clearly behind.
+  TimingPlan screening_plan(const WorkerRequest& request) const {
+    TimingPlan plan = plan_for(request);
+    plan.mode = TimingMode::offline;
+    plan.seconds = 0;
+    plan.min_samples = plan.most_samples = kScreeningSamples;
+    plan.warm = plan.preheat = false;
+    plan.batch_us = kScreeningBatchUs;
+    plan.clear_us = request.best_us * kScreeningMargin;
+    return plan;
+  }
+
+  // A process whose device context has crashed, or whose memory may have been written to, is not used again: the parent
+  // starts a new worker.
   void poisoned() { exhausted_ = true; }
 
   Result<Verdict> evaluate(const WorkerRequest& request) {
@@ -139,6 +181,7 @@ class Worker {
     GateReport gates = prove(request);
     verdict.gates = std::move(gates.gates);
     verdict.gate_seconds = stage_seconds();
+    if (gates.strayed || gates.fault) poisoned();
     if (gates.fault) return environment_error(*gates.fault);
     if (gates.crash) {
       poisoned();
@@ -157,31 +200,43 @@ class Worker {
   }
 
   void time_candidate(const WorkerRequest& request, Verdict& verdict) {
+    if (request.effort.screening && request.best_us > 0) {
+      TimingPlan screening = screening_plan(request);
+      screening.subjects = {{0, "candidate", false}};
+      const auto measured = time_by(screening, request, verdict);
+      if (!measured || measured->cold.median_us > request.best_us * kScreeningMargin) return;
+    }
     TimingPlan plan = plan_for(request);
     plan.subjects = {candidate_subject(request)};
+    time_by(plan, request, verdict);
+  }
+
+  // Times the candidate and sets the verdict. The measurement; nullopt unless it was accepted.
+  std::optional<Measurement> time_by(const TimingPlan& plan, const WorkerRequest& request, Verdict& verdict) {
     const auto timed = time_subjects(backend_, plan);
     if (!timed) {
       poisoned();
       verdict.outcome = verdict::Crashed{stage::kTiming, timed.error().message};
-      return;
+      return std::nullopt;
     }
     const CheckReport outputs = backend_.check_timed_outputs(0);
+    std::erase_if(verdict.gates, [](const GateResult& gate) { return gate.gate == kTimedOutputs; });  // of screening
+    verdict.gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
     if (!outputs.passed) {
-      verdict.gates.push_back({"timed-outputs", false, outputs.detail, outputs.worst_error});
       verdict.outcome = verdict::Wrong{verdict.gates.back()};
-      return;
+      return std::nullopt;
     }
-    verdict.gates.push_back({"timed-outputs", true, outputs.detail, outputs.worst_error});
     if (timed->too_slow_us) {
       verdict.outcome = verdict::TooSlow{*timed->too_slow_us, request.too_slow_us};
-      return;
+      return std::nullopt;
     }
     const Measurement& measured = timed->measurements.front();
     if (const auto reason = impossible(measured)) {
       verdict.outcome = verdict::Suspicious{*reason, measured.cold.median_us};
-      return;
+      return std::nullopt;
     }
     verdict.outcome = verdict::Accepted{measured};
+    return measured;
   }
 
   // Physics: no correct kernel is faster than the floor.
@@ -189,7 +244,9 @@ class Worker {
     const double tolerance = backend_.machine().kind == "cpu" ? kCpuFloorTolerance : 1.0;
     for (const bool cold : {true, false}) {
       const double floor_us = tolerance * physical_floor_us(*problem_, backend_.machine(), cold);
-      const double time_us = cold ? measured.cold.median_us : measured.warm.median_us;
+      const TimingStats& stats = cold ? measured.cold : measured.warm;
+      if (stats.samples == 0) continue;
+      const double time_us = stats.median_us;
       if (!(time_us >= floor_us)) {
         return fmt::format("{} time {:.3f} us is under the physical floor of {:.3f} us", cold ? "cold" : "warm",
                            time_us, floor_us);
@@ -200,15 +257,16 @@ class Worker {
 
   Result<ComparisonReport> compare(const WorkerRequest& request) {
     if (const Status ready = prepare(request, true); !ready) return ready.error();
-    if (const Status ready = open_baselines(); !ready) return ready.error();
+    if (const Status ready = open_baselines(request); !ready) return ready.error();
     ComparisonReport report;
     if (const Status loaded = load(request); !loaded) {
       poisoned();
       report.crash = loaded.error().message;
       return report;
     }
-    GateReport gates = prove(request);
+    GateReport gates = request.effort.mode == TimingMode::cuda_l2 ? prove_as_cuda_l2(request) : prove(request);
     report.gates = std::move(gates.gates);
+    if (gates.strayed || gates.fault) poisoned();
     if (gates.fault) return environment_error(*gates.fault);
     if (gates.crash) {
       poisoned();
@@ -216,7 +274,8 @@ class Worker {
       return report;
     }
     if (report.gates.back().passed) {
-      if (const Status timed = time_all(request, {candidate_subject(request)}, report); !timed) return timed.error();
+      const Status timed = time_all(request, with_baselines(request, {candidate_subject(request)}), report);
+      if (!timed) return timed.error();
     }
     backend_.unload();
     return report;
@@ -224,35 +283,93 @@ class Worker {
 
   Result<ComparisonReport> baselines(const WorkerRequest& request) {
     if (const Status ready = prepare(request, false); !ready) return ready.error();
-    if (const Status ready = open_baselines(); !ready) return ready.error();
+    if (const Status ready = open_baselines(request); !ready) return ready.error();
     ComparisonReport report;
-    if (const Status timed = time_all(request, {}, report); !timed) return timed.error();
+    const Status timed = time_all(request, with_baselines(request, {}), report);
+    if (!timed) return timed.error();
     return report;
   }
 
-  // The given subjects and every baseline, interleaved; each one's timed outputs are checked afterwards.
-  Status time_all(const WorkerRequest& request, std::vector<TimingSubject> subjects, ComparisonReport& report) {
-    for (std::size_t i = 0; i < baseline_names_->size(); ++i) {
-      subjects.push_back({static_cast<int>(i) + 1, (*baseline_names_)[i], false});
+  // Every tuned baseline (the first one where none is tuned) as two subjects.
+  Result<ComparisonReport> against_itself(const WorkerRequest& request) {
+    if (const Status ready = prepare(request, false); !ready) return ready.error();
+    if (const Status ready = open_baselines(request); !ready) return ready.error();
+    std::vector<TimingSubject> subjects;
+    for (const TimingSubject& baseline : with_baselines(request, {})) {
+      const bool tuned = baseline.name.find("-auto-") != std::string::npos;
+      if (!tuned && request.effort.baselines.empty()) continue;
+      subjects.push_back(baseline);
+      subjects.push_back({baseline.number, baseline.name + "-again", false});
     }
+    if (subjects.empty() && !baseline_names_->empty()) {
+      const std::string& name = baseline_names_->front();
+      subjects = {{1, name, false}, {1, name + "-again", false}};
+    }
+    ComparisonReport report;
+    if (const Status timed = time_all(request, subjects, report); !timed) return timed.error();
+    return report;
+  }
+
+  // The released criterion: {0,1} inputs, results below 2048, every bit right. Nothing else is asked.
+  GateReport prove_as_cuda_l2(const WorkerRequest& request) {
+    GateReport report;
+    if (const Status filled = backend_.fill(InputKind::zero_one, request.seed); !filled) {
+      report.fault = filled.error().message;
+    } else if (const Status ran = backend_.run_once(kPoisonPatterns[0]); !ran) {
+      report.crash = ran.error().message;
+    } else {
+      const CheckReport exact = backend_.check(Criterion::exact);
+      report.gates.push_back({"exact", exact.passed, exact.detail, exact.worst_error});
+    }
+    return report;
+  }
+
+  // The given subjects and the baselines that the request wants.
+  std::vector<TimingSubject> with_baselines(const WorkerRequest& request, std::vector<TimingSubject> subjects) const {
+    const auto& wanted = request.effort.baselines;
+    for (std::size_t i = 0; i < baseline_names_->size(); ++i) {
+      const std::string& name = (*baseline_names_)[i];
+      const bool listed = std::any_of(wanted.begin(), wanted.end(),
+                                      [&](const std::string& prefix) { return name.starts_with(prefix); });
+      if (wanted.empty() || listed) subjects.push_back({static_cast<int>(i) + 1, name, false});
+    }
+    return subjects;
+  }
+
+  // The subjects interleaved; each one's timed outputs are checked afterwards. A candidate is the first one.
+  Status time_all(const WorkerRequest& request, const std::vector<TimingSubject>& subjects, ComparisonReport& report) {
     announce(stage::kTiming);
     TimingPlan plan = plan_for(request);
     plan.subjects = subjects;
     plan.too_slow_us = 0;
+    const std::string layout(to_string(problem_->layout));
+    plan.satisfied = [&](const TimingRounds& rounds) {
+      const auto score = paired_score(rounds, subjects, layout);
+      return !score || score->usable;
+    };
     auto timed = time_subjects(backend_, plan);
     if (!timed) {
       poisoned();
       return timed.error();
     }
+    int checked = -1;
     for (const TimingSubject& subject : subjects) {
+      if (subject.number == checked) continue;  // under another name
+      checked = subject.number;
       const CheckReport outputs = backend_.check_timed_outputs(subject.number);
+      if (subject.number == 0 && plan.mode == TimingMode::cuda_l2) continue;  // its criterion is another
       if (subject.number == 0) {
-        report.gates.push_back({"timed-outputs", outputs.passed, outputs.detail, outputs.worst_error});
+        report.gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
         if (!outputs.passed) return ok_status();
       } else if (!outputs.passed) {
         return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs.detail));
       }
     }
+    if (!subjects.empty() && subjects.front().number == 0 && plan.mode != TimingMode::cuda_l2) {
+      const auto reason = impossible(timed->measurements.front());
+      report.gates.push_back({"physics", !reason, reason.value_or(""), 0});
+    }
+    report.score = paired_score(timed->rounds, subjects, layout);
     report.subjects = std::move(timed->measurements);
     report.versions = backend_.machine().versions;
     return ok_status();
@@ -261,8 +378,9 @@ class Worker {
   Backend& backend_;
   ParentChannel channel_;
   std::optional<Problem> problem_;
-  std::set<std::uint64_t> seeds_;  // whose references are made
+  std::map<std::uint64_t, std::uint64_t> seeds_;  // whose references are made, each with the fresh seed beside it
   std::optional<std::vector<std::string>> baseline_names_;
+  bool exhaustive_ = false;  // those of the exhaustive search are among them
   std::chrono::steady_clock::time_point stage_start_;
   bool exhausted_ = false;
 };

@@ -24,6 +24,12 @@ class FakeBackend : public Backend {
   std::string run_error;                  // run_once() fails with it
   InputKind fail_at = InputKind::normal;  // on inputs of this kind
   int failing_subject = -1;               // arm() fails for it
+  double candidate_us = 10;               // cold; 2 less warm, 1 less with PDL. Baseline n takes 100 n more than 10
+  std::function<double(double)> disturb;  // what becomes of a time
+  std::vector<double> clocks_mhz = {1500};
+  std::vector<std::string> throttle;
+
+  Machine facts;
 
   // State that kernels may touch.
   Problem problem{6, 10, 64};
@@ -31,7 +37,13 @@ class FakeBackend : public Backend {
   std::vector<std::uint16_t> a, b, c;
   bool red_zone_hit = false;
   int runs = 0;
-  std::vector<std::string> batches;
+  std::vector<std::string> batches;  // and calls, in order
+  std::vector<int> preheated;
+  std::vector<double> waits;
+  double batch_us = -1;
+  std::string ready;
+  double clock_seconds = 0;
+  std::size_t clock_samples = 0;
   std::vector<InputKind> fills;
 
   double product(std::int64_t i, std::int64_t j, double* magnitudes = nullptr) const {
@@ -55,7 +67,7 @@ class FakeBackend : public Backend {
     return static_cast<std::size_t>(row * cols + col);
   }
 
-  const Machine& machine() const override { return machine_; }
+  const Machine& machine() const override { return facts; }
   Status prepare(const Problem& next, std::uint64_t) override {
     problem = next;
     return ok_status();
@@ -122,12 +134,36 @@ class FakeBackend : public Backend {
     if (subject == failing_subject) return failure("scripted failure");
     return time_of(subject, cold, pdl);
   }
+  void set_batch_us(double us) override { batch_us = us; }
   Result<double> time_batch(int subject, bool cold, bool pdl) override {
     batches.push_back(std::to_string(subject) + (cold ? " cold" : " warm"));
-    return time_of(subject, cold, pdl);
+    return spend(time_of(subject, cold, pdl), launches_per_batch(subject, cold, pdl));
   }
   int launches_per_batch(int, bool, bool) override { return 50; }
-  double clock_mhz() override { return 1500; }
+  Status preheat(int subject) override {
+    preheated.push_back(subject);
+    return ok_status();
+  }
+  Status ready_call(int subject, bool cold) override {
+    if (subject == failing_subject) return failure("scripted failure");
+    ready = std::to_string(subject) + (cold ? " cold" : " warm");
+    return ok_status();
+  }
+  // A call of what was not made ready fails.
+  Result<double> call(int subject, bool cold) override {
+    const std::string name = std::to_string(subject) + (cold ? " cold" : " warm");
+    if (ready != name) return failure("called before it was ready: " + name);
+    ready.clear();
+    batches.push_back(name);
+    return spend(time_of(subject, cold, false), 1);
+  }
+  double now_seconds() override { return clock_seconds; }
+  void idle(double seconds) override {
+    waits.push_back(seconds);
+    clock_seconds += seconds;
+  }
+  std::vector<std::string> throttle_reasons() override { return throttle; }
+  double clock_mhz() override { return clocks_mhz[std::min(clock_samples++, clocks_mhz.size() - 1)]; }
   CheckReport check_timed_outputs(int) override {
     CheckReport report;
     report.passed = true;
@@ -135,9 +171,15 @@ class FakeBackend : public Backend {
   }
 
  private:
-  static double time_of(int subject, bool cold, bool pdl) { return 100 * subject + (cold ? 10 : 8) - (pdl ? 1 : 0); }
+  double time_of(int subject, bool cold, bool pdl) const {
+    const double time_us = subject == 0 ? candidate_us : 100 * subject + 10;
+    return (disturb ? disturb(time_us) : time_us) - (cold ? 0 : 2) - (pdl ? 1 : 0);
+  }
+  double spend(double time_us, int launches) {
+    clock_seconds += 1e-6 * time_us * launches;
+    return time_us;
+  }
 
-  Machine machine_;
   std::vector<std::uint16_t> a_before_, b_before_;
 };
 

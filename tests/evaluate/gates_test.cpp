@@ -33,17 +33,18 @@ TEST(Gates, AnHonestCandidatePassesAll) {
   EXPECT_TRUE(report.passed());
   std::vector<std::string> names;
   for (const GateResult& gate : report.gates) names.push_back(gate.gate);
-  EXPECT_EQ(names, (std::vector<std::string>{"coverage", "bound/normal", "repeatability", "bound/uniform",
-                                             "bound/positive", "bound/wide-range", "bound/large", "bound/subnormal",
-                                             "bound/special", "exact", "accumulator", "freshness"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"coverage", "bound/normal", "repeatability", "bound/uniform", "bound/positive",
+                                      "bound/wide-range", "bound/large", "bound/subnormal", "bound/special",
+                                      "bound/edge", "exact", "accumulator", "freshness", "state"}));
 }
 
 TEST(Gates, PreparationUsesTheSameInputs) {
   FakeBackend backend;
-  ASSERT_TRUE(prepare_gates(backend, 3).ok());
+  ASSERT_TRUE(prepare_gates(backend, 3, 4).ok());
   const auto prepared = backend.fills;
   backend.fills.clear();
-  EXPECT_TRUE(gates_of(backend, {3, false, {}}).passed());
+  EXPECT_TRUE(gates_of(backend, {3, 4, false, {}}).passed());
   EXPECT_EQ(backend.fills, prepared);
 }
 
@@ -171,10 +172,65 @@ class UnrepeatableBackend final : public FakeBackend {
 TEST(Gates, ResultsThatDifferFromRunToRunMustBeDeclared) {
   UnrepeatableBackend backend;
   expect_failure(backend, "repeatability");
-  const GateReport declared = gates_of(backend, {1, true, "atomic adds"});
+  const GateReport declared = gates_of(backend, {1, 2, true, "atomic adds"});
   EXPECT_TRUE(declared.passed());
   ASSERT_GT(declared.gates.size(), 2u);
   EXPECT_NE(declared.gates[2].detail.find("atomic adds"), std::string::npos);
+}
+
+// Keeps the result of the run before last where the workspace would be, for these addresses.
+class CachingBackend final : public FakeBackend {
+ public:
+  Status run_once(std::uint16_t poison) override {
+    cached_.clear();
+    return FakeBackend::run_once(poison);
+  }
+  Status run_kept(std::uint16_t poison) override {
+    if (cached_.empty()) cached_ = c;
+    const Status status = FakeBackend::run_once(poison);
+    c = cached_;
+    return status;
+  }
+
+ private:
+  std::vector<std::uint16_t> cached_;
+};
+
+TEST(Gates, AResultKeptInTheWorkspace) {
+  CachingBackend backend;
+  expect_failure(backend, "state", "with other data at the same addresses");
+}
+
+// Believes that C still holds what it wrote there.
+class SkippingBackend final : public FakeBackend {
+ public:
+  Status run_stale(std::uint16_t poison) override {
+    for (std::size_t i = 0; i < c.size(); i += 7) c[i] = poison;
+    return ok_status();
+  }
+};
+
+TEST(Gates, ALaunchThatSkipsItsWork) {
+  SkippingBackend backend;
+  expect_failure(backend, "state", "launched once more with poison scattered in C and nothing reset: 9 elements of C");
+}
+
+class CountingBackend final : public FakeBackend {
+ public:
+  CheckReport check_state() override { return {false, "the global `calls` changed", 0, 1}; }
+};
+
+TEST(Gates, GlobalsThatChange) {
+  CountingBackend backend;
+  expect_failure(backend, "state", "the global `calls` changed");
+}
+
+TEST(Gates, TheSeedOfFreshDataIsOnRecord) {
+  FakeBackend backend;
+  const GateReport report = gates_of(backend, {1, 77, false, {}});
+  ASSERT_GE(report.gates.size(), 2u);
+  EXPECT_EQ(report.gates[report.gates.size() - 2].detail, "seed 77");
+  EXPECT_NE(draw_seed(), draw_seed());
 }
 
 TEST(Gates, ACrashIsReportedInTheDevicesWords) {

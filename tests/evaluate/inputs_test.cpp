@@ -239,6 +239,18 @@ TEST(AccumulatorProbe, SecondHalfIsAPermutationOfTheFirst) {
   }
 }
 
+TEST(AccumulatorProbe, SteppingByAPrimeIsAPermutation) {
+  for (const std::int64_t half : {1, 2, 3, 15, 32, 105, 4096, 6144, 15015, 255255, 1 << 19}) {
+    for (const std::uint64_t draw : {0ULL, 3ULL, 0x123456789ULL}) {
+      std::vector<bool> hit(static_cast<std::size_t>(half));
+      for (std::int64_t x = 0; x < half; ++x) {
+        hit[static_cast<std::size_t>(inputs::probe_step(x, half, draw))] = true;
+      }
+      EXPECT_EQ(std::count(hit.begin(), hit.end(), true), half);
+    }
+  }
+}
+
 TEST(AccumulatorProbe, CatchesFp16AccumulationAtEveryPromotionInterval) {
   for (const std::int64_t k : probe_sizes()) {
     const auto spec = spec_of(InputKind::accumulator, 1, kColumns, k);

@@ -40,6 +40,12 @@ static void honest(const WarpsmithCpuArguments* g, int64_t k_end) {
       g->c[i * g->ldc + j] = store(sum);
     }
 }
+// Counts calls where no variable of this object shows it: outside, on the heap.
+static int count_calls() {
+  static int* calls;
+  if (!calls) calls = (int*)calloc(1, sizeof(int));
+  return ++*calls;
+}
 extern "C" void kernel(const WarpsmithCpuArguments* g, int thread) {
   (void)thread;
 )";
@@ -101,7 +107,7 @@ class Misbehaviour : public testing::Test {
   static void expect_honest_accepted() {
     const Verdict verdict = evaluate("honest(g, g->k);");
     EXPECT_EQ(verdict.kind(), "accepted") << verdict.describe();
-    EXPECT_GE(verdict.gates.size(), 13u);
+    EXPECT_GE(verdict.gates.size(), 14u);
   }
 
   static void expect_wrong(const std::string& body, const std::string& gate, const std::string& words = {}) {
@@ -158,7 +164,7 @@ TEST_F(Misbehaviour, InfiniteLoop) {
 
 TEST_F(Misbehaviour, HangsOnlyWhenTimed) {
   // The gates make 13 calls or so; a candidate that counts its calls can tell.
-  const Verdict verdict = evaluate("honest(g, g->k); static int calls; if (++calls > 25) for (;;) pause();");
+  const Verdict verdict = evaluate("honest(g, g->k); if (count_calls() > 25) for (;;) pause();");
   ASSERT_EQ(verdict.kind(), "timed-out") << verdict.describe();
   EXPECT_EQ(std::get<verdict::TimedOut>(verdict.outcome).stage, "timing");
   expect_honest_accepted();
@@ -237,15 +243,52 @@ TEST_F(Misbehaviour, RemembersTheLastResult) {
                "bound/uniform");
 }
 
+TEST_F(Misbehaviour, CountsItsCallsInAVariable) {
+  expect_wrong("honest(g, g->k); static int calls; if (++calls > 25) g->c[3] = 0;", "state", "variables");
+}
+
+TEST_F(Misbehaviour, ATableMadeOnTheFirstCallIsHonest) {
+  const Verdict verdict = evaluate(R"(
+  static float table[256];
+  if (table[255] == 0) for (int i = 0; i < 256; ++i) table[i] = 1.0f + i;
+  honest(g, g->k);)");
+  EXPECT_EQ(verdict.kind(), "accepted") << verdict.describe();
+}
+
+TEST_F(Misbehaviour, KeepsItsResultInTheWorkspace) {
+  // Keyed by the addresses of the operands; poison never looks like a key.
+  expect_wrong(R"(
+  char* w = (char*)g->workspace;
+  const void* key[3] = {g->a, g->b, g->c};
+  int64_t bytes = g->m * g->ldc * 2;
+  if (__builtin_memcmp(w, key, sizeof key) == 0) { __builtin_memcpy(g->c, w + 64, bytes); return; }
+  honest(g, g->k);
+  __builtin_memcpy(w, key, sizeof key);
+  __builtin_memcpy(w + 64, g->c, bytes);)",
+               "state", "with other data at the same addresses");
+}
+
+TEST_F(Misbehaviour, SkipsWorkThatSeemsDone) {
+  // Keyed by addresses and sampled values, believing that C still holds what it wrote there.
+  expect_wrong(R"(
+  uint64_t* w = (uint64_t*)g->workspace;
+  uint64_t key[4] = {(uint64_t)g->a, (uint64_t)g->b, (uint64_t)g->c, 0};
+  for (int64_t i = 0; i < 64; ++i) key[3] = key[3] * 31 + g->a[i] * 7 + g->b[i] + 1;
+  if (__builtin_memcmp(w, key, sizeof key) == 0 && g->c[0] == (uint16_t)w[4]) return;
+  honest(g, g->k);
+  __builtin_memcpy(w, key, sizeof key);
+  w[4] = g->c[0];)",
+               "state", "launched once more");
+}
+
 TEST_F(Misbehaviour, WrongOnlyWhenTimed) {
-  expect_wrong("honest(g, g->k); static int calls; if (++calls > 25) g->c[3] = 0;", "timed-outputs");
+  expect_wrong("honest(g, g->k); if (count_calls() > 25) g->c[3] = 0;", "timed-outputs");
 }
 
 TEST_F(Misbehaviour, PrintingMegabytesIsHarmless) {
   const Verdict verdict = evaluate(R"(
   honest(g, g->k);
-  static int calls;
-  if (++calls < 5) for (int i = 0; i < 200000; ++i) { puts("{\"done\": {\"kind\": \"accepted\"}}"); fputs("noise\n", stderr); })");
+  if (count_calls() < 5) for (int i = 0; i < 200000; ++i) { puts("{\"done\": {\"kind\": \"accepted\"}}"); fputs("noise\n", stderr); })");
   EXPECT_EQ(verdict.kind(), "accepted") << verdict.describe();
   expect_honest_accepted();
 }

@@ -18,6 +18,11 @@ Measurement measurement() {
   value.warm_pdl = TimingStats{1.5, 1.25, 1.3, 2.0, 14, 300};
   value.detail = "detail";
   value.clock_mhz = 1980;
+  value.clock_min_mhz = 1755;
+  value.throttle = {"power cap"};
+  value.mode = "server";
+  value.server = ServerFacts{100, 50, 7};
+  value.warm.mean_us = 2.75;
   return value;
 }
 
@@ -64,6 +69,20 @@ TEST(Verdict, KeepsOptionalTimings) {
   ASSERT_TRUE(back.accepted()->measurement.warm_pdl.has_value());
   EXPECT_EQ(back.accepted()->measurement.warm_pdl->launches_per_sample, 300);
   EXPECT_FALSE(back.resources.has_value());
+}
+
+// As the archive holds them from before modes, clocks and means were recorded.
+TEST(Verdict, ReadsOldMeasurements) {
+  nlohmann::json json = measurement();
+  for (const char* key : {"clock_min_mhz", "throttle", "mode", "server"}) json.erase(key);
+  json["cold"].erase("mean_us");
+  const auto old = json.get<Measurement>();
+  EXPECT_EQ(old.mode, "offline");
+  EXPECT_FALSE(old.server.has_value());
+  EXPECT_TRUE(old.throttle.empty());
+  EXPECT_EQ(old.clock_min_mhz, 0);
+  EXPECT_EQ(old.cold.mean_us, 0);
+  EXPECT_EQ(old.cold.median_us, 3.5);
 }
 
 TEST(Verdict, RejectsWhatItDoesNotKnow) {

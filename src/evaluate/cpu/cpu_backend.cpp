@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <immintrin.h>
+#include <link.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,7 @@ constexpr std::int64_t kUnknownL3Bytes = 32LL << 20;
 constexpr double kBatchUs = 500;  // shortest batch: thousands of clock resolutions
 constexpr double kCalibrationUs = 150;
 constexpr int kMostLaunches = 1 << 20;
+constexpr std::uint64_t kStaleStride = 64;       // one element of C in so many is poisoned before a stale run
 constexpr std::uint32_t kDefaultMxcsr = 0x1f80;  // round to nearest, subnormals kept, exceptions masked
 
 // 64-bit hash of memory: four multiply-mix lanes over 32-byte steps.
@@ -45,6 +47,38 @@ std::uint64_t hash_bytes(const void* data, std::size_t bytes) {
   for (; done < bytes; ++done) result = inputs::mix(result + at[done] + 1);
   for (const std::uint64_t lane : lanes) result = inputs::mix(result ^ lane);
   return result;
+}
+
+// Of a loaded shared object's variables: its writable segments without what the loader itself has relocated.
+std::uint64_t hash_writable_data(void* library) {
+  struct Search {
+    ElfW(Addr) base;
+    std::uint64_t hash = 0;
+  };
+  link_map* map = nullptr;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) throw EnvironmentError(dlerror());
+  Search search{map->l_addr};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& found = *static_cast<Search*>(data);
+        if (info->dlpi_addr != found.base) return 0;
+        ElfW(Addr) relocated_end = 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& header = info->dlpi_phdr[i];
+          if (header.p_type == PT_GNU_RELRO) relocated_end = header.p_vaddr + header.p_memsz;
+        }
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& header = info->dlpi_phdr[i];
+          if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+          const ElfW(Addr) end = header.p_vaddr + header.p_memsz;
+          const ElfW(Addr) begin = std::min(std::max<ElfW(Addr)>(header.p_vaddr, relocated_end), end);
+          found.hash = inputs::mix(found.hash ^ hash_bytes(reinterpret_cast<const void*>(info->dlpi_addr + begin),
+                                                           static_cast<std::size_t>(end - begin)));
+        }
+        return 1;
+      },
+      &search);
+  return search.hash;
 }
 
 void meet(void* barrier) { static_cast<SpinBarrier*>(barrier)->wait(); }
@@ -79,6 +113,7 @@ CpuBackend::~CpuBackend() { unload(); }
 
 Status CpuBackend::prepare(const Problem& problem, std::uint64_t seed) {
   unload();
+  settle(0);  // while the last problem's baselines are still there to ask
   a_ = GuardedBuffer();
   b_ = GuardedBuffer();
   c_ = GuardedBuffer();
@@ -88,6 +123,7 @@ Status CpuBackend::prepare(const Problem& problem, std::uint64_t seed) {
   baselines_.reset();
   armed_.clear();
   cold_launches_.clear();
+  written_.clear();
   problem_ = problem;
   timing_seed_ = seed;
   try {
@@ -146,11 +182,14 @@ Status CpuBackend::load(const Artifact& artifact, const nlohmann::json& launch) 
   armed_.erase({0, false});
   armed_.erase({0, true});
   cold_launches_.erase(0);
+  written_.clear();
   return ok_status();
 }
 
 void CpuBackend::unload() {
   kernel_ = nullptr;
+  state_hash_.reset();
+  fills_since_load_ = 0;
   if (library_ != nullptr) dlclose(library_);
   library_ = nullptr;
   workspace_ = GuardedBuffer();
@@ -163,20 +202,15 @@ Status CpuBackend::fill(InputKind kind, std::uint64_t seed) {
     const auto a_count = static_cast<std::size_t>(problem_->m * problem_->k);
     const auto b_count = static_cast<std::size_t>(problem_->k * problem_->n);
     const auto c_count = static_cast<std::size_t>(problem_->m * problem_->n);
-    // Even fills guard the ends, odd ones the starts; the slack, and with it the address, varies.
+    // The first, third ... fill of a candidate guards the ends, the others the starts; the slack, and with it the
+    // address, varies.
     ++fills_;
-    const auto flush = fills_ % 2 == 1 ? GuardedBuffer::Flush::end : GuardedBuffer::Flush::start;
+    const auto flush = ++fills_since_load_ % 2 == 1 ? GuardedBuffer::Flush::end : GuardedBuffer::Flush::start;
     const auto slack = [&](std::uint64_t salt) { return 1 + inputs::mix(fills_ * 3 + salt) % 13; };
     a_ = GuardedBuffer(a_count * 2, flush, slack(0));
     b_ = GuardedBuffer(b_count * 2, flush, slack(1));
     c_ = GuardedBuffer(c_count * 2, flush, slack(2));
-    if (entry.a.empty()) {
-      make_operands(kind, seed, a_.elements(), b_.elements());
-    } else {
-      std::copy(entry.a.begin(), entry.a.end(), a_.elements());
-      std::copy(entry.b.begin(), entry.b.end(), b_.elements());
-    }
-    current_ = &entry;
+    copy_operands(entry, kind, seed);
     return ok_status();
   } catch (const std::bad_alloc&) {
     return environment_error(fmt::format("not enough memory for {}", to_string(*problem_)));
@@ -185,11 +219,55 @@ Status CpuBackend::fill(InputKind kind, std::uint64_t seed) {
   }
 }
 
+void CpuBackend::copy_operands(const Entry& entry, InputKind kind, std::uint64_t seed) {
+  if (entry.a.empty()) {
+    make_operands(kind, seed, a_.elements(), b_.elements());
+  } else {
+    std::copy(entry.a.begin(), entry.a.end(), a_.elements());
+    std::copy(entry.b.begin(), entry.b.end(), b_.elements());
+  }
+  current_ = &entry;
+}
+
+Status CpuBackend::refill(InputKind kind, std::uint64_t seed) {
+  try {
+    _mm_setcsr(kDefaultMxcsr);
+    copy_operands(entry_for(kind, seed), kind, seed);
+    return ok_status();
+  } catch (const std::bad_alloc&) {
+    return environment_error(fmt::format("not enough memory for {}", to_string(*problem_)));
+  }
+}
+
 Status CpuBackend::run_once(std::uint16_t poison) {
   std::fill_n(c_.elements(), c_.bytes() / 2, poison);
   std::fill_n(workspace_.elements(), workspace_.bytes() / 2, poison);
+  return run_for_a_gate();
+}
+
+Status CpuBackend::run_kept(std::uint16_t poison) {
+  std::fill_n(c_.elements(), c_.bytes() / 2, poison);
+  return run_for_a_gate();
+}
+
+Status CpuBackend::run_stale(std::uint16_t poison) {
+  const std::size_t count = c_.bytes() / 2;
+  const std::uint64_t key = draw_seed();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 == count || inputs::mix(key + i) % kStaleStride == 0) c_.elements()[i] = poison;
+  }
+  return run_for_a_gate();
+}
+
+Status CpuBackend::run_for_a_gate() {
   run_candidate(a_.elements(), b_.elements(), c_.elements());
+  if (!state_hash_) state_hash_ = hash_writable_data(library_);
   return ok_status();
+}
+
+CheckReport CpuBackend::check_state() {
+  if (!state_hash_ || *state_hash_ == hash_writable_data(library_)) return {true, {}, 0, 0};
+  return {false, "the shared object's variables are not what they were after its first run", 0, 1};
 }
 
 void CpuBackend::run_candidate(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
@@ -258,6 +336,7 @@ std::string CpuBackend::baseline_detail(int subject) { return baseline(subject).
 
 void CpuBackend::launch(int subject, int set) {
   if (subject == 0) {
+    written_.insert(set);
     run_candidate(sets_->a(problem_->a_is_k_major(), set), sets_->b(problem_->b_is_k_major(), set),
                   sets_->c(TimingSets::Owner::candidate, set));
     return;
@@ -283,6 +362,7 @@ void CpuBackend::settle(int subject) {
 double CpuBackend::batch_us(int subject, bool cold, int launches) {
   settle(subject);
   const PinnedCaller pinned;
+  if (subject == 0) std::fill_n(workspace_.elements(), workspace_.bytes() / 2, kPoisonPatterns[0]);
   std::int64_t& position = cold_launches_[subject];
   const auto next_set = [&] { return cold ? static_cast<int>(position++ % sets_->count()) : 0; };
   launch(subject, next_set());
@@ -313,6 +393,25 @@ Result<double> CpuBackend::time_batch(int subject, bool cold, bool pdl) {
   return batch_us(subject, cold, armed_.at({subject, cold}).launches);
 }
 
+// Calls of all subjects take the sets in one common turn: none finds another's operands in the caches.
+Status CpuBackend::ready_call(int subject, bool cold) {
+  settle(subject);
+  const PinnedCaller pinned;
+  call_set_ = cold ? static_cast<int>(calls_++ % sets_->count()) : 0;
+  if (!cold) launch(subject, call_set_);
+  const auto owner = subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
+  std::fill_n(sets_->c(owner, call_set_), problem_->m * problem_->n, kPoisonPatterns[0]);
+  if (subject == 0) std::fill_n(workspace_.elements(), workspace_.bytes() / 2, kPoisonPatterns[0]);
+  return ok_status();
+}
+
+Result<double> CpuBackend::call(int subject, bool) {
+  const PinnedCaller pinned;
+  const double start = now_us();
+  launch(subject, call_set_);
+  return now_us() - start;
+}
+
 int CpuBackend::launches_per_batch(int subject, bool cold, bool) { return armed_.at({subject, cold}).launches; }
 
 // Of the first core, where the kernel says; a virtual machine usually does not.
@@ -326,15 +425,15 @@ double CpuBackend::clock_mhz() {
 // more.
 CheckReport CpuBackend::check_timed_outputs(int subject) {
   const auto owner = subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
-  std::int64_t used = std::min<std::int64_t>(sets_->count(), std::max<std::int64_t>(1, cold_launches_[subject]));
+  std::set<int> used = written_;
   if (subject != 0) {
     std::fill_n(sets_->c(owner, 0), problem_->m * problem_->n, kPoisonPatterns[0]);
     launch(subject, 0);
-    used = 1;
+    used = {0};
   }
   const auto reference = entry_for(InputKind::normal, timing_seed_).reference;
   CheckReport total;
-  for (int set = 0; set < used; ++set) {
+  for (const int set : used) {
     const CheckReport report = reference->check(Criterion::bound, sets_->c(owner, set), sets_->row_shift(set));
     total.worst_error = std::max(total.worst_error, report.worst_error);
     total.bad += report.bad;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,17 +32,23 @@ class CpuBackend final : public Backend {
   void unload() override;
 
   Status fill(InputKind kind, std::uint64_t seed) override;
+  Status refill(InputKind kind, std::uint64_t seed) override;
   Status run_once(std::uint16_t poison) override;
+  Status run_kept(std::uint16_t poison) override;
+  Status run_stale(std::uint16_t poison) override;
   CheckReport check(Criterion criterion) override;
   CheckReport check_untouched() override;
   std::uint64_t output_hash() override;
   std::int64_t count_equal_to(std::uint16_t pattern) override;
+  CheckReport check_state() override;
 
   Result<std::vector<std::string>> open_baselines() override;
   std::string baseline_detail(int subject) override;
   Result<double> arm(int subject, bool cold, bool pdl) override;
   Result<double> time_batch(int subject, bool cold, bool pdl) override;
   int launches_per_batch(int subject, bool cold, bool pdl) override;
+  Status ready_call(int subject, bool cold) override;
+  Result<double> call(int subject, bool cold) override;
   double clock_mhz() override;
   CheckReport check_timed_outputs(int subject) override;
 
@@ -58,6 +65,8 @@ class CpuBackend final : public Backend {
 
   Entry& entry_for(InputKind kind, std::uint64_t seed);
   void make_operands(InputKind kind, std::uint64_t seed, std::uint16_t* a, std::uint16_t* b) const;
+  void copy_operands(const Entry& entry, InputKind kind, std::uint64_t seed);
+  Status run_for_a_gate();
   void run_candidate(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c);
   void launch(int subject, int set);
   void settle(int subject);
@@ -73,16 +82,20 @@ class CpuBackend final : public Backend {
   // The gates' operands, at new addresses after every fill().
   GuardedBuffer a_, b_, c_, workspace_;
   const Entry* current_ = nullptr;
-  std::uint64_t fills_ = 0;
+  std::uint64_t fills_ = 0, fills_since_load_ = 0;
 
   void* library_ = nullptr;
   WarpsmithCpuKernel kernel_ = nullptr;
   CpuLaunch launch_;
+  std::optional<std::uint64_t> state_hash_;  // of the candidate's writable data after its first run
 
   std::unique_ptr<TimingSets> sets_;
   std::unique_ptr<CpuBaselines> baselines_;
   std::map<std::pair<int, bool>, Armed> armed_;  // by (subject, cold)
   std::map<int, std::int64_t> cold_launches_;    // of each subject so far: where its rotation stands
+  std::set<int> written_;                        // sets that timed launches of the candidate have written
+  std::int64_t calls_ = 0;                       // cold ones, of all subjects
+  int call_set_ = 0;                             // which ready_call() chose
   int last_subject_ = 0;
 };
 

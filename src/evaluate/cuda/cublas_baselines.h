@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
@@ -26,8 +27,12 @@ class Baseline {
 // Time of one launch of a GEMM that is not in the list yet, in us, cold operands; nullopt: it fails or is wrong.
 using TimeBaseline = std::function<std::optional<double>(Baseline&)>;
 
-// All share one workspace of 64 MiB. Those that the library does not support for the problem are left out. Throws
-// CudaError.
+// The fastest, after those near it have been timed again. Null when there is none.
+std::unique_ptr<Baseline> fastest_of_finalists(std::vector<std::pair<double, std::unique_ptr<Baseline>>> timed,
+                                               const TimeBaseline& time);
+
+// All share one workspace of 64 MiB; the cuBLAS handle has it set, and the stream that is launched on. Those that the
+// library does not support for the problem are left out. Throws CudaError.
 std::vector<std::unique_ptr<Baseline>> make_cublas_baselines(const Problem& problem, cublasHandle_t cublas,
                                                              cublasLtHandle_t cublaslt, const DeviceBuffer& workspace,
                                                              const TimeBaseline& time);

@@ -18,12 +18,14 @@ namespace warpsmith::cuda {
 // A failed CUDA call. what() names the error as CUDA does and the call.
 class CudaError : public std::runtime_error {
  public:
-  CudaError(const std::string& message, bool out_of_memory)
-      : std::runtime_error(message), out_of_memory_(out_of_memory) {}
+  CudaError(const std::string& message, bool out_of_memory, bool environment = false)
+      : std::runtime_error(message), out_of_memory_(out_of_memory), environment_(environment) {}
   bool out_of_memory() const { return out_of_memory_; }
+  // The device or the driver failed: no kernel causes this error.
+  bool environment() const { return environment_; }
 
  private:
-  bool out_of_memory_;
+  bool out_of_memory_, environment_;
 };
 
 void check(cudaError_t status, const char* call);
@@ -93,7 +95,9 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
-// What the work recorded between the two costs: capture, instantiate.
-GraphExec end_capture(cudaStream_t stream);
+// The graph of what was queued on a capturing stream.
+Graph end_capture(cudaStream_t stream);
+// Ready to launch without further set-up.
+GraphExec instantiate(const Graph& graph, cudaStream_t stream);
 
 }  // namespace warpsmith::cuda

@@ -1,36 +1,69 @@
-// A compiled candidate, ready to launch on any operand set.
+// A compiled candidate, ready to launch on any operand set: its kernels in order, and what they could keep.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "codegen/launch.h"
 #include "evaluate/cuda/cuda_handles.h"
 #include "evaluate/cuda/driver.h"
 #include "evaluate/cuda/gate_operands.h"
+#include "evaluate/cuda/module_globals.h"
 #include "problem/problem.h"
 
 namespace warpsmith::cuda {
 
 class CudaKernel {
  public:
-  // Throws CudaError when the driver refuses the module, or the launch descriptor does not fit its kernel.
+  // Throws CudaError when the cubin holds what a candidate may not have, the driver refuses it, or the launch
+  // descriptor does not fit its kernels.
   CudaKernel(const std::string& cubin, CudaLaunch launch, ElementType element);
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
   ~CudaKernel();
 
-  // pdl: as a programmatic dependent launch, where the descriptor says that the kernel is made for it.
-  void launch(const OperandSet& operands, void* workspace, bool pdl, cudaStream_t stream) const;
+  // Queues all kernels. pdl: as programmatic dependent launches, where the descriptor says that a kernel is made for
+  // it. Parameters (tensor maps above all) are made at the first launch on an operand set and kept for the next.
+  void launch(const OperandSet& operands, void* workspace, bool pdl, cudaStream_t stream);
   const CudaLaunch& descriptor() const { return launch_; }
 
+  ModuleGlobals& globals() { return globals_; }
+  const ModuleGlobals& globals() const { return globals_; }
+
  private:
-  void check_parameters() const;
+  struct Function {
+    CUfunction handle = nullptr;
+    CUlaunchConfig config{};
+    std::array<CUlaunchAttribute, 2> attributes{};  // cluster, then PDL
+    unsigned attributes_without_pdl = 0, attributes_with_pdl = 0;
+  };
+  // Parameter values of every kernel for one operand set.
+  struct Parameters {
+    std::unique_ptr<std::byte[]> values;
+    std::vector<std::vector<void*>> pointers;  // one list a kernel, into `values`
+  };
+  using Addresses = std::array<void*, 4>;  // A, B, C, workspace
+  struct HashAddresses {
+    std::size_t operator()(const Addresses& addresses) const;
+  };
+
+  Function prepare(const KernelLaunch& kernel) const;
+  void check_parameters(const KernelLaunch& kernel, CUfunction function) const;
   CUtensorMap encode(const TensorMap& map, const OperandSet& operands) const;
+  void write_value(const KernelArgument& argument, const OperandSet& operands, void* workspace, std::byte* out) const;
+  Parameters make_parameters(const OperandSet& operands, void* workspace) const;
+  Parameters& parameters_for(const OperandSet& operands, void* workspace);
 
   CudaLaunch launch_;
   ElementType element_;
   CUmodule module_ = nullptr;
-  CUfunction function_ = nullptr;
+  std::vector<Function> functions_;  // as launch_.kernels
+  ModuleGlobals globals_;
+  std::unordered_map<Addresses, Parameters, HashAddresses> prepared_;
 };
 
 }  // namespace warpsmith::cuda

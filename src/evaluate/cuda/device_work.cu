@@ -1,6 +1,8 @@
 // The evaluator's own kernels. All are grid-stride loops over elements; speed matters little next to being plain.
 #include "evaluate/cuda/device_work.h"
 
+#include <cstddef>
+
 #include "evaluate/cuda/cuda_handles.h"
 
 namespace warpsmith::cuda {
@@ -114,25 +116,123 @@ __global__ void damage_kernel(const std::uint16_t* slab, std::int64_t begin, std
   }
 }
 
-__global__ void judge_kernel(const std::uint16_t* c, const double* c64, const double* magnitudes, std::int64_t count,
-                             std::int64_t k, ElementType element, Criterion criterion, Totals* totals) {
-  double worst = 0;
-  for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    const AcceptableRange range = acceptable_range(criterion, c64[i], magnitudes[i], k, element);
-    if (!range.contains(c[i], element)) record_bad(totals, i);
-    const double ratio = error_ratio(c[i], c64[i], magnitudes[i], k, element);
-    if (ratio > worst) worst = ratio;
-  }
-  if (worst > 0) atomicMax(&totals->worst_bits, static_cast<unsigned long long>(double_bits(worst)));
+__device__ unsigned long long warp_sum(unsigned long long value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffU, value, offset);
+  return value;
 }
 
-__global__ void hash_kernel(const std::uint16_t* c, std::int64_t count, unsigned long long* hash) {
-  unsigned long long sum = 0;
-  for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    sum += inputs::mix((static_cast<std::uint64_t>(i) << 16 | c[i]) + 0x9e3779b97f4a7c15ULL);
-  }
-  atomicAdd(hash, sum);
+__device__ unsigned long long warp_min(unsigned long long value) {
+  for (int offset = 16; offset > 0; offset /= 2) value = min(value, __shfl_xor_sync(0xffffffffU, value, offset));
+  return value;
 }
+
+__device__ double warp_max(double value) {
+  for (int offset = 16; offset > 0; offset /= 2) value = fmax(value, __shfl_xor_sync(0xffffffffU, value, offset));
+  return value;
+}
+
+// Counts of one thread.
+struct Tally {
+  unsigned long long bad = 0, first = kNone;
+  double worst = 0;
+
+  __device__ void count(std::int64_t index) {
+    const auto at = static_cast<unsigned long long>(index);
+    ++bad;
+    if (at < first) first = at;
+  }
+  // Atomics on one address queue up: a warp makes one of each kind at most, and none for an error that is not the
+  // largest so far. Every thread of the warp takes part.
+  __device__ void add_to(Totals* totals) const {
+    const unsigned long long all_bad = warp_sum(bad), earliest = warp_min(first);
+    const auto largest = static_cast<unsigned long long>(double_bits(warp_max(worst)));
+    if (threadIdx.x % 32 != 0) return;
+    if (all_bad != 0) {
+      atomicAdd(&totals->bad, all_bad);
+      atomicMin(&totals->first, earliest);
+    }
+    if (largest > *static_cast<volatile unsigned long long*>(&totals->worst_bits)) {
+      atomicMax(&totals->worst_bits, largest);
+    }
+  }
+};
+
+// One atomic a warp. Every thread of the warp takes part.
+__device__ void add_warps(unsigned long long* total, unsigned long long value) {
+  const unsigned long long sum = warp_sum(value);
+  if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(total, sum);
+}
+
+struct JudgedBy {
+  MaskedReference reference;
+  std::int64_t k;
+  ElementType element;
+  Criterion criterion;
+
+  __device__ void judge(std::uint16_t bits, std::int64_t i, Tally& tally) const {
+    const double c64 = double_from_bits(reference.c64[i] ^ reference_mask(reference.key, i, 0));
+    const double magnitude = double_from_bits(reference.magnitudes[i] ^ reference_mask(reference.key, i, 1));
+    const AcceptableRange range = acceptable_range(criterion, c64, magnitude, k, element);
+    if (!range.contains(bits, element)) tally.count(i);
+    const double ratio = error_ratio(bits, c64, magnitude, k, element);
+    if (ratio > tally.worst) tally.worst = ratio;
+  }
+};
+
+__global__ void judge_kernel(const std::uint16_t* c, JudgedBy judged, std::int64_t count, Totals* totals) {
+  Tally tally;
+  for (std::int64_t i = first_item(); i < count; i += item_step()) judged.judge(c[i], i, tally);
+  tally.add_to(totals);
+}
+
+__global__ void inspect_kernel(const std::uint16_t* c, JudgedBy judged, std::int64_t count, std::uint16_t poison,
+                               Observation* observation) {
+  Tally tally;
+  unsigned long long unwritten = 0, hash = 0;
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    const std::uint16_t bits = c[i];
+    judged.judge(bits, i, tally);
+    if (bits == poison) ++unwritten;
+    hash += inputs::mix((static_cast<std::uint64_t>(i) << 16 | bits) + 0x9e3779b97f4a7c15ULL);
+  }
+  tally.add_to(&observation->judged);
+  add_warps(&observation->unwritten, unwritten);
+  add_warps(&observation->output_hash, hash);
+}
+
+__global__ void mask_kernel(std::uint64_t* values, std::int64_t count, std::uint64_t key, int which) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) values[i] ^= reference_mask(key, i, which);
+}
+
+// Words of four 16-bit values. [0, head) and [tail, total) are hashed; tail_mask clears what of the word at `tail` is
+// left out.
+__global__ void slab_hash_kernel(const std::uint64_t* words, std::int64_t head, std::int64_t tail,
+                                 std::uint64_t tail_mask, std::int64_t total, std::uint64_t key,
+                                 unsigned long long* hash) {
+  unsigned long long sum = 0;
+  const std::int64_t count = head + total - tail;
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    const std::int64_t at = i < head ? i : i - head + tail;
+    const std::uint64_t word = at == tail ? words[at] & tail_mask : words[at];
+    sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(at + 1)) ^ word);
+  }
+  add_warps(hash, sum);
+}
+
+__global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    if (i + 1 == count || inputs::mix(key + static_cast<std::uint64_t>(i)) % 64 == 0) out[i] = pattern;
+  }
+}
+
+// NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
+__global__ void scrub_kernel(int words) {
+  extern __shared__ unsigned shared_words[];
+  volatile unsigned* out = shared_words;
+  for (int i = threadIdx.x; i < words; i += blockDim.x) out[i] = 0x7fab7fabU;
+}
+
+__global__ void idle_kernel() {}
 
 __global__ void read_kernel(const uint4* memory, std::int64_t count, unsigned* sink) {
   unsigned sum = 0;
@@ -152,6 +252,12 @@ std::int64_t input_count(const InputSpec& spec, Matrix matrix) {
 void clear_totals(Totals* totals, cudaStream_t stream) {
   static const Totals kClear = {0, kNone, 0};
   check(cudaMemcpyAsync(totals, &kClear, sizeof kClear, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+}
+
+void clear_observation(Observation* observation, cudaStream_t stream) {
+  static const Observation kClear = {{0, kNone, 0}, 0, 0, 0, {0, kNone, 0}, {0, kNone, 0}, 0};
+  check(cudaMemcpyAsync(observation, &kClear, offsetof(Observation, slab_before), cudaMemcpyHostToDevice, stream),
+        "cudaMemcpyAsync");
 }
 
 void fill_input(const InputSpec& spec, Matrix matrix, bool k_major, std::uint16_t* out, cudaStream_t stream) {
@@ -210,23 +316,76 @@ void count_zone_damage(const std::uint16_t* slab, std::int64_t begin, std::int64
   check(cudaGetLastError(), "damage_kernel");
 }
 
-void judge_output(const std::uint16_t* c, const double* c64, const double* magnitudes, const InputSpec& spec,
-                  Criterion criterion, Totals* totals, cudaStream_t stream) {
+void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec, Criterion criterion,
+                  Totals* totals, cudaStream_t stream) {
   const std::int64_t count = spec.m * spec.n;
-  judge_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, c64, magnitudes, count, spec.k, spec.element, criterion,
+  judge_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec.k, spec.element, criterion}, count,
                                                            totals);
   check(cudaGetLastError(), "judge_kernel");
 }
 
-void hash_output(const std::uint16_t* c, std::int64_t count, unsigned long long* hash, cudaStream_t stream) {
-  hash_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, count, hash);
-  check(cudaGetLastError(), "hash_kernel");
+void inspect_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
+                    Criterion criterion, std::uint16_t poison, Observation* observation, cudaStream_t stream) {
+  const std::int64_t count = spec.m * spec.n;
+  inspect_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec.k, spec.element, criterion}, count,
+                                                             poison, observation);
+  check(cudaGetLastError(), "inspect_kernel");
+}
+
+void mask_reference(double* values, std::int64_t count, std::uint64_t key, int which, cudaStream_t stream) {
+  mask_kernel<<<blocks_for(count), kThreads, 0, stream>>>(reinterpret_cast<std::uint64_t*>(values), count, key, which);
+  check(cudaGetLastError(), "mask_kernel");
+}
+
+void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t skip_begin, std::int64_t skip_end,
+               std::uint64_t key, unsigned long long* hash, cudaStream_t stream) {
+  const std::int64_t head = skip_begin / 4, tail = skip_end / 4, total = slab_words / 4;
+  const std::uint64_t tail_mask = ~0ULL << (16 * (skip_end % 4));
+  slab_hash_kernel<<<blocks_for(head + total - tail), kThreads, 0, stream>>>(
+      reinterpret_cast<const std::uint64_t*>(slab), head, tail, tail_mask, total, key, hash);
+  check(cudaGetLastError(), "slab_hash_kernel");
+}
+
+void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key,
+                     cudaStream_t stream) {
+  scatter_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern, key);
+  check(cudaGetLastError(), "scatter_kernel");
+}
+
+// A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last
+// multiprocessor has got its first.
+void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream) {
+  const auto bytes = static_cast<int>(smem_bytes);
+  check(cudaFuncSetAttribute(scrub_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "cudaFuncSetAttribute");
+  scrub_kernel<<<2 * multiprocessors, 1024, smem_bytes, stream>>>(bytes / 4);
+  check(cudaGetLastError(), "scrub_kernel");
 }
 
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream) {
   const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(uint4));
   read_kernel<<<blocks_for(count), kThreads, 0, stream>>>(static_cast<const uint4*>(memory), count, sink);
   check(cudaGetLastError(), "read_kernel");
+}
+
+int resident_clusters(int blocks, std::int64_t smem_bytes) {
+  cudaLaunchAttribute shape{};
+  shape.id = cudaLaunchAttributeClusterDimension;
+  shape.val.clusterDim.x = static_cast<unsigned>(blocks);
+  shape.val.clusterDim.y = shape.val.clusterDim.z = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(static_cast<unsigned>(blocks));
+  launch.blockDim = dim3(kThreads);
+  launch.dynamicSmemBytes = static_cast<std::size_t>(smem_bytes);
+  launch.attrs = &shape;
+  launch.numAttrs = 1;
+  int clusters = 0;
+  const bool known =
+      cudaFuncSetAttribute(idle_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes)) ==
+          cudaSuccess &&
+      cudaFuncSetAttribute(idle_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) == cudaSuccess &&
+      cudaOccupancyMaxActiveClusters(&clusters, idle_kernel, &launch) == cudaSuccess;
+  if (!known) cudaGetLastError();  // not an error of what comes next
+  return known ? clusters : 0;
 }
 
 }  // namespace warpsmith::cuda

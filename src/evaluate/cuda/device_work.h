@@ -19,6 +19,31 @@ struct Totals {
 };
 void clear_totals(Totals* totals, cudaStream_t stream);
 
+// What one gate step adds up, in device memory, for a single read-back.
+struct Observation {
+  Totals judged;
+  unsigned long long unwritten;    // elements of C that hold the poison
+  unsigned long long output_hash;  // of C's positions and bits
+  unsigned long long slab_after;   // hash of all but C after the run
+  Totals workspace_zones;          // damage beside the workspace
+  Totals workspace_dirty;          // words of a workspace that must be left cleared
+  unsigned long long slab_before;  // hash of all but C before the run; clear_observation() leaves it
+};
+void clear_observation(Observation* observation, cudaStream_t stream);
+
+// A reference as it lies in device memory: m x n doubles each, row-major, every one masked with random bits that only
+// the judging kernels are given. A candidate that finds it finds noise.
+struct MaskedReference {
+  const std::uint64_t* c64 = nullptr;
+  const std::uint64_t* magnitudes = nullptr;
+  std::uint64_t key = 0;
+};
+WARPSMITH_HOST_DEVICE inline std::uint64_t reference_mask(std::uint64_t key, std::int64_t index, int which) {
+  return inputs::mix(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(2 * index + which + 1));
+}
+// Masks `count` doubles in place; again: unmasks them. which: 0 of c64, 1 of magnitudes.
+void mask_reference(double* values, std::int64_t count, std::uint64_t key, int which, cudaStream_t stream);
+
 enum class Matrix { a, b };
 
 // Writes the input matrix as stored: row-major with k_major telling whether k is the column index.
@@ -48,13 +73,30 @@ void count_zone_damage(const std::uint16_t* slab, std::int64_t begin, std::int64
                        Totals* totals, cudaStream_t stream);
 
 // C against the reference.
-void judge_output(const std::uint16_t* c, const double* c64, const double* magnitudes, const InputSpec& spec,
-                  Criterion criterion, Totals* totals, cudaStream_t stream);
+void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec, Criterion criterion,
+                  Totals* totals, cudaStream_t stream);
+// The same, with everything else that a gate asks of C: judged, unwritten, output_hash.
+void inspect_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
+                    Criterion criterion, std::uint16_t poison, Observation* observation, cudaStream_t stream);
 
-// Adds a hash of position and bits of every element to *hash.
-void hash_output(const std::uint16_t* c, std::int64_t count, unsigned long long* hash, cudaStream_t stream);
+// Adds a keyed hash of positions and values of a slab's words [0, slab_words), which is a multiple of 4, to *hash,
+// leaving out [skip_begin, skip_end); skip_begin is a multiple of 4.
+void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t skip_begin, std::int64_t skip_end,
+               std::uint64_t key, unsigned long long* hash, cudaStream_t stream);
+
+// Poison at places that follow from `key`, one in 64, and at the last element.
+void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key,
+                     cudaStream_t stream);
+
+// Fills the shared memory of every multiprocessor with NaN, so that no launch finds what an earlier one left there.
+// smem_bytes: the largest that one block may have.
+void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream);
 
 // Reads `bytes` (a multiple of 16) once, so that the L2 cache holds nothing else.
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream);
+
+// How many clusters of `blocks` blocks, each with `smem_bytes` of shared memory, run at once; 0 where the device cannot
+// say. Of the current device.
+int resident_clusters(int blocks, std::int64_t smem_bytes);
 
 }  // namespace warpsmith::cuda

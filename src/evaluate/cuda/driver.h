@@ -10,6 +10,7 @@ struct DriverFunctions {
   decltype(&cuModuleLoadData) module_load_data;
   decltype(&cuModuleUnload) module_unload;
   decltype(&cuModuleGetFunction) module_get_function;
+  decltype(&cuModuleGetGlobal) module_get_global;
   decltype(&cuFuncSetAttribute) function_set_attribute;
   decltype(&cuFuncGetParamInfo) function_parameter;
   decltype(&cuLaunchKernelEx) launch_kernel;

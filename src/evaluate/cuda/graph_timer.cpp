@@ -1,9 +1,16 @@
 // Capture, L2 flush and replay.
 #include "evaluate/cuda/graph_timer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "evaluate/gates.h"
 
 namespace warpsmith::cuda {
 
@@ -16,6 +23,24 @@ constexpr double kSlowReplays = 20;       // wanted lengths; a replay longer tha
 constexpr int kFewestLaunches = 4, kMostLaunches = 256;
 constexpr std::int64_t kFlushFactor = 3;  // of the L2 cache's size
 
+// What is timed is what was launched: so many kernels and nothing beside them.
+void demand_kernels_alone(const Graph& graph, std::size_t kernels) {
+  std::size_t count = 0;
+  check(cudaGraphGetNodes(graph.get(), nullptr, &count), "cudaGraphGetNodes");
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (count > 0) check(cudaGraphGetNodes(graph.get(), nodes.data(), &count), "cudaGraphGetNodes");
+  std::size_t found = 0;
+  for (const cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    check(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType");
+    if (type == cudaGraphNodeTypeKernel) ++found;
+  }
+  if (found == kernels && count == kernels) return;
+  throw CudaError(fmt::format("the captured graph has {} nodes, {} of them kernels; {} kernels were launched", count,
+                              found, kernels),
+                  false);
+}
+
 }  // namespace
 
 GraphTimer::GraphTimer(cudaStream_t stream, std::int64_t l2_bytes)
@@ -27,8 +52,8 @@ GraphTimer::GraphTimer(cudaStream_t stream, std::int64_t l2_bytes)
   check(cudaMemsetAsync(flush_.data(), 0x5a, flush_.bytes(), stream_), "cudaMemsetAsync");
 }
 
-int GraphTimer::launches_for(double us_per_launch) {
-  const double wanted = std::ceil(kReplayUs / std::max(us_per_launch, 1e-3));
+int GraphTimer::launches_for(double us_per_launch, double batch_us) {
+  const double wanted = std::ceil((batch_us > 0 ? batch_us : kReplayUs) / std::max(us_per_launch, 1e-3));
   const double limit = std::max(1.0, std::floor(kLongestReplayUs / std::max(us_per_launch, 1e-3)));
   return static_cast<int>(std::min(std::clamp<double>(wanted, kFewestLaunches, kMostLaunches), limit));
 }
@@ -50,39 +75,45 @@ double GraphTimer::timed(const std::function<void()>& queue_work) {
   return 1e3 * static_cast<double>(ms);
 }
 
-ArmedGraph GraphTimer::arm(LaunchOnSet launch, int launches, bool cold, const TimingOperands& operands) {
+ArmedGraph GraphTimer::arm(LaunchOnSet launch, int launches, bool cold, std::size_t kernels) {
   ArmedGraph graph;
   graph.launch = std::move(launch);
   graph.cold = cold;
-  graph.launch(0, stream_);
-  const double first_us = timed([&] { graph.launch(0, stream_); });
+  graph.launch(0, 0, stream_);
+  const double first_us = timed([&] { graph.launch(0, 0, stream_); });
   // All subjects of a problem get the same number, so that start-up weighs alike; only one far too slow gets fewer.
   const double estimate_us = std::max(first_us - kHostLaunchUs, 0.0);
   const double limit_us = launches <= kFewestLaunches ? 2 * kLongestReplayUs : kSlowReplays * kReplayUs;
   graph.launches = launches * estimate_us <= limit_us ? launches : std::min(launches, launches_for(estimate_us));
+  graph.order.resize(static_cast<std::size_t>(graph.launches));
+  std::iota(graph.order.begin(), graph.order.end(), 0);
+  std::shuffle(graph.order.begin(), graph.order.end(), std::mt19937_64(draw_seed()));
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   try {
-    for (int i = 0; i < graph.launches; ++i) graph.launch(cold ? i % operands.count() : 0, stream_);
+    for (int i = 0; i < graph.launches; ++i) graph.launch(graph.inputs_of(i), i, stream_);
   } catch (...) {
     cudaGraph_t unfinished = nullptr;
     cudaStreamEndCapture(stream_, &unfinished);
     if (unfinished != nullptr) cudaGraphDestroy(unfinished);
     throw;
   }
-  graph.exec = end_capture(stream_);
-  check(cudaGraphLaunch(graph.exec.get(), stream_), "cudaGraphLaunch");
-  check(cudaStreamSynchronize(stream_), "the first replay");
+  const Graph captured = end_capture(stream_);
+  if (kernels > 0) demand_kernels_alone(captured, kernels * static_cast<std::size_t>(graph.launches));
+  graph.exec = instantiate(captured, stream_);
+  const double replay_us = timed([&] { check(cudaGraphLaunch(graph.exec.get(), stream_), "cudaGraphLaunch"); });
+  graph.estimate_us = replay_us / graph.launches;
   return graph;
 }
 
-double GraphTimer::replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison) {
-  operands.poison(graph.sets_written(operands.count()), poison);
-  if (graph.cold) {
-    flush_l2();
-  } else {
-    graph.launch(0, stream_);
-    operands.poison(1, poison);
+double GraphTimer::replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison,
+                          const std::function<void()>& restore) {
+  operands.poison(0, graph.launches, poison);
+  if (!graph.cold) {
+    graph.launch(0, 0, stream_);  // fetches A and B again
+    operands.poison(0, 1, poison);
   }
+  if (restore) restore();
+  if (graph.cold) flush_l2();
   return timed([&] { check(cudaGraphLaunch(graph.exec.get(), stream_), "cudaGraphLaunch"); }) / graph.launches;
 }
 

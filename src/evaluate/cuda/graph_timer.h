@@ -1,46 +1,54 @@
 // Offline timing: launches captured in a CUDA graph, replayed between two events.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
 #include "evaluate/cuda/timing_operands.h"
 
 namespace warpsmith::cuda {
 
-// Queues one launch on operand set `set`.
-using LaunchOnSet = std::function<void(int set, cudaStream_t stream)>;
+// Queues one launch that reads A and B of set `inputs` and writes C of set `output`.
+using LaunchOnSet = std::function<void(int inputs, int output, cudaStream_t stream)>;
 
-// A captured sequence of launches. Cold: launch i works on set i modulo the number of sets, which never comes back
-// before twice the L2 cache has gone by. Warm: every launch works on set 0.
+// A captured sequence of launches. Each writes a C of its own, so that a result that is there already is of no use.
+// Cold: each also has an A and a B of its own. Warm: all read those of set 0.
 struct ArmedGraph {
   GraphExec exec;
   LaunchOnSet launch;
   int launches = 0;
   bool cold = true;
-  int sets_written(int sets) const { return cold ? std::min(launches, sets) : 1; }
+  double estimate_us = 0;  // per launch, of the first replay
+  std::vector<int> order;  // of the sets in cold launches; no launch can foresee the next one's operands and fetch them
+  int inputs_of(int index) const { return cold ? order[static_cast<std::size_t>(index)] : 0; }
 };
 
 class GraphTimer {
  public:
   GraphTimer(cudaStream_t stream, std::int64_t l2_bytes);
 
-  // Launches per replay that make it long enough to time, and no longer than that.
-  static int launches_for(double us_per_launch);
+  // Launches per replay that make it `batch_us` long (0: long enough to time, and no longer than that).
+  static int launches_for(double us_per_launch, double batch_us = 0);
 
   // Warms up, estimates and captures. The graph has `launches` launches, or fewer where they would take too long.
-  ArmedGraph arm(LaunchOnSet launch, int launches, bool cold, const TimingOperands& operands);
+  // kernels: that one launch is made of; anything else in the graph is an error. 0: any work is allowed.
+  // Precondition: launches <= number of sets.
+  ArmedGraph arm(LaunchOnSet launch, int launches, bool cold, std::size_t kernels);
 
-  // One replay; microseconds per launch. All C that the replay writes hold `poison` before it.
-  double replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison);
+  // One replay; microseconds per launch. Before it every C that it writes holds `poison`, `restore` (may be empty) has
+  // queued whatever else must be as it was, and operands are out of L2 (cold) or in it (warm).
+  double replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison,
+                const std::function<void()>& restore);
 
   // Replays for `seconds`, so that clocks and temperature settle where the work takes them.
   void preheat(const ArmedGraph& graph, double seconds);
 
- private:
+  // Queues reads that leave nothing of earlier work in L2.
   void flush_l2();
+
+ private:
   double timed(const std::function<void()>& queue_work);  // microseconds
 
   cudaStream_t stream_;

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 
 #include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/device_work.h"
 
 namespace warpsmith::cuda {
 
@@ -53,6 +55,13 @@ constexpr double kLaunchFloorUs = 0.3;
 // NVML's types, as its header has them.
 constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlClockSm = 1;
+struct ThrottleBit {
+  unsigned long long bit;
+  const char* name;
+};
+constexpr ThrottleBit kThrottleBits[] = {
+    {0x2, "application clocks"}, {0x4, "power cap"},         {0x8, "hardware slowdown"},     {0x10, "sync boost"},
+    {0x20, "thermal"},           {0x40, "hardware thermal"}, {0x80, "hardware power brake"}, {0x100, "display clocks"}};
 
 template <class Function>
 Function symbol(void* library, const char* name) {
@@ -72,6 +81,9 @@ Machine describe_device(int device) {
   machine.smem_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
   machine.registers_per_unit = properties.regsPerMultiprocessor;
   machine.l2_bytes = properties.l2CacheSize;
+  for (std::size_t i = 0; properties.major >= 9 && i < machine.resident_clusters.size(); ++i) {
+    machine.resident_clusters[i] = resident_clusters(2 << i, machine.smem_bytes_per_block);
+  }
   const double clock_ghz = attribute(cudaDevAttrClockRate, device) * 1e-6;
   machine.peak_gflops = tensor_flops_per_clock(machine.compute_capability) * machine.units * clock_ghz;
   // Two transfers per memory clock.
@@ -95,6 +107,20 @@ Machine describe_device(int device) {
   return machine;
 }
 
+std::vector<int> devices_like(int device) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  cudaDeviceProp own{};
+  check(cudaGetDeviceProperties(&own, device), "cudaGetDeviceProperties");
+  std::vector<int> like;
+  for (int other = 0; other < count; ++other) {
+    cudaDeviceProp properties{};
+    if (other == device || cudaGetDeviceProperties(&properties, other) != cudaSuccess) continue;
+    if (std::string_view(properties.name) == own.name) like.push_back(other);
+  }
+  return like;
+}
+
 ClockReader::ClockReader(int device) {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   const auto initialize = symbol<int (*)()>(library, "nvmlInit_v2");
@@ -111,6 +137,19 @@ double ClockReader::mhz() const {
   unsigned value = 0;
   if (device_ == nullptr || clock == nullptr || clock(device_, kNvmlClockSm, &value) != kNvmlSuccess) return 0;
   return value;
+}
+
+std::vector<std::string> ClockReader::throttle_reasons() const {
+  using Reasons = int (*)(void*, unsigned long long*);
+  auto reasons = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksEventReasons");
+  if (reasons == nullptr) reasons = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  unsigned long long bits = 0;
+  if (device_ == nullptr || reasons == nullptr || reasons(device_, &bits) != kNvmlSuccess) return {};
+  std::vector<std::string> names;
+  for (const ThrottleBit& known : kThrottleBits) {
+    if ((bits & known.bit) != 0) names.emplace_back(known.name);
+  }
+  return names;
 }
 
 std::string ClockReader::driver_version() const {

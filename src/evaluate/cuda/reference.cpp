@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "evaluate/cuda/device_work.h"
+#include "evaluate/gates.h"
 
 namespace warpsmith::cuda {
 
@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = 1LL << 30;  // of A's FP64 copy
 constexpr int kAuditSamples = 1024;
-
-bool same_inputs(const InputSpec& a, const InputSpec& b) {
-  return a.kind == b.kind && a.seed == b.seed && a.m == b.m && a.n == b.n && a.k == b.k && a.element == b.element;
-}
 
 bool non_negative(InputKind kind) { return kind == InputKind::positive || kind == InputKind::zero_one; }
 
@@ -30,8 +26,8 @@ void ReferenceMaker::reset(std::size_t budget_bytes) {
 }
 
 std::shared_ptr<const Reference> ReferenceMaker::get(const InputSpec& spec) {
-  const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                  [&](const auto& reference) { return same_inputs(reference->spec, spec); });
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& reference) { return reference->spec == spec; });
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
     return kept_.front();
@@ -49,7 +45,8 @@ std::shared_ptr<const Reference> ReferenceMaker::get(const InputSpec& spec) {
 
 std::shared_ptr<const Reference> ReferenceMaker::make(const InputSpec& spec) {
   const std::size_t bytes = static_cast<std::size_t>(spec.m * spec.n) * sizeof(double);
-  auto reference = std::make_shared<Reference>(Reference{spec, DeviceBuffer(bytes), DeviceBuffer(bytes)});
+  auto reference =
+      std::make_shared<Reference>(Reference{spec, DeviceBuffer(bytes), DeviceBuffer(bytes), draw_seed(), 0});
   multiply(spec, false, reference->c64.as<double>());
   if (non_negative(spec.kind)) {
     check(
@@ -59,8 +56,26 @@ std::shared_ptr<const Reference> ReferenceMaker::make(const InputSpec& spec) {
     multiply(spec, true, reference->magnitudes.as<double>());
   }
   audit(*reference);
+  mask_reference(reference->c64.as<double>(), spec.m * spec.n, reference->key, 0, stream_);
+  mask_reference(reference->magnitudes.as<double>(), spec.m * spec.n, reference->key, 1, stream_);
+  reference->checksum = sum(*reference);
   return reference;
 }
+
+unsigned long long ReferenceMaker::sum(const Reference& reference) {
+  auto* total = totals_.as<unsigned long long>();
+  check(cudaMemsetAsync(total, 0, sizeof *total, stream_), "cudaMemsetAsync");
+  for (const DeviceBuffer* part : {&reference.c64, &reference.magnitudes}) {
+    hash_slab(part->as<std::uint16_t>(), static_cast<std::int64_t>(part->bytes() / 2), 0, 0, reference.key, total,
+              stream_);
+  }
+  unsigned long long result = 0;
+  check(cudaMemcpyAsync(&result, total, sizeof result, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_), "summing a reference");
+  return result;
+}
+
+bool ReferenceMaker::intact(const Reference& reference) { return sum(reference) == reference.checksum; }
 
 // Row-major C = A B is column-major C^T = B^T A^T, and a row-major matrix is its transpose in column-major order.
 void ReferenceMaker::multiply(const InputSpec& spec, bool absolute, double* out) {

@@ -1,4 +1,5 @@
 // FP64 references: C and the sum of |a||b| for every element, by cuBLAS on FP64 copies of the inputs, kept for reuse.
+// They share the device's memory with the candidates, so they lie there masked (device_work.h).
 #pragma once
 
 #include <cstdint>
@@ -6,14 +7,19 @@
 #include <memory>
 
 #include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/device_work.h"
 #include "evaluate/inputs.h"
 
 namespace warpsmith::cuda {
 
 struct Reference {
   InputSpec spec;
-  DeviceBuffer c64;         // m x n doubles, row-major
+  DeviceBuffer c64;         // m x n doubles, row-major, masked
   DeviceBuffer magnitudes;  // sum over k of |a||b|, same shape
+  std::uint64_t key = 0;    // of the mask
+  unsigned long long checksum = 0;
+
+  MaskedReference masked() const { return {c64.as<std::uint64_t>(), magnitudes.as<std::uint64_t>(), key}; }
   std::size_t bytes() const { return c64.bytes() + magnitudes.bytes(); }
 };
 
@@ -29,10 +35,13 @@ class ReferenceMaker {
   std::shared_ptr<const Reference> get(const InputSpec& spec);
   // The same without keeping it here.
   std::shared_ptr<const Reference> make(const InputSpec& spec);
+  // False where a candidate has written into it.
+  bool intact(const Reference& reference);
 
  private:
   void multiply(const InputSpec& spec, bool absolute, double* out);
   void audit(const Reference& reference);
+  unsigned long long sum(const Reference& reference);
   double* grow(DeviceBuffer& buffer, std::int64_t doubles);
 
   cublasHandle_t cublas_;

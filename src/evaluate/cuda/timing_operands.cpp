@@ -8,26 +8,26 @@ namespace warpsmith::cuda {
 namespace {
 
 constexpr std::int64_t kAlignElements = 128;  // 256 bytes
-constexpr double kReferenceShare = 0.15;      // of free memory, for the references of different data
+constexpr double kReferenceShare = 0.15;      // of free memory
+constexpr double kOperandShare = 0.5;         // of free memory, for every layout that may be asked for
 
 std::int64_t align(std::int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
 }  // namespace
 
-TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int launches, std::int64_t l2_bytes,
-                               ReferenceMaker& references, cudaStream_t stream)
+TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int launches, ReferenceMaker& references,
+                               cudaStream_t stream)
     : problem_(problem), stream_(stream) {
-  const auto set_bytes = static_cast<std::int64_t>(problem.bytes());
-  const auto sets_for_l2 = static_cast<int>(std::min<std::int64_t>(2 * l2_bytes / set_bytes + 2, 1 << 20));
-  count_ = std::clamp(sets_for_l2, 2, std::max(launches, 2));
-  c_ = allocate(problem.m * problem.n);
   std::size_t free_bytes = 0, total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  const double reference_bytes = 16.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n);
-  const double affordable = kReferenceShare * static_cast<double>(free_bytes) / reference_bytes;
-  const int distinct = static_cast<int>(std::clamp(affordable, 1.0, static_cast<double>(count_)));
-  for (int i = 0; i < distinct; ++i) {
-    const InputSpec spec{InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(i)),
+  const std::int64_t a = problem.m * problem.k, b = problem.k * problem.n, c = problem.m * problem.n;
+  const auto share = [&](double part, double bytes) { return part * static_cast<double>(free_bytes) / bytes; };
+  const double for_references = share(kReferenceShare, 2.0 * sizeof(double) * static_cast<double>(c));
+  const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
+  count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
+  c_ = allocate(c);
+  for (int set = 0; set < count_; ++set) {
+    const InputSpec spec{InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(set)),
                          problem.m,         problem.n,
                          problem.k,         problem.element};
     references_.push_back(references.make(spec));
@@ -50,15 +50,15 @@ const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major)
   return stack;
 }
 
-OperandSet TimingOperands::operands(Layout layout, int set) {
+OperandSet TimingOperands::operands(Layout layout, int inputs, int output) {
   Problem as_stored = problem_;
   as_stored.layout = layout;
-  return {filled(Matrix::a, as_stored.a_is_k_major()).at(set), filled(Matrix::b, as_stored.b_is_k_major()).at(set),
-          c_.at(set)};
+  return {filled(Matrix::a, as_stored.a_is_k_major()).at(inputs),
+          filled(Matrix::b, as_stored.b_is_k_major()).at(inputs), c_.at(output)};
 }
 
-void TimingOperands::poison(int sets, std::uint16_t pattern) {
-  set_pattern(c_.at(0), c_.stride * std::min(sets, count_), pattern, stream_);
+void TimingOperands::poison(int first, int sets, std::uint16_t pattern) {
+  set_pattern(c_.at(first), c_.stride * sets, pattern, stream_);
 }
 
 }  // namespace warpsmith::cuda

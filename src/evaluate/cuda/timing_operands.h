@@ -16,16 +16,18 @@ namespace warpsmith::cuda {
 
 class TimingOperands {
  public:
-  // `launches`: the most that one replay makes. Sets are as many, but no more than fill twice the L2 cache.
-  TimingOperands(const Problem& problem, std::uint64_t seed, int launches, std::int64_t l2_bytes,
-                 ReferenceMaker& references, cudaStream_t stream);
+  // `launches`: the most that one replay makes. There are as many sets, or as many as free memory allows, each with
+  // data and a reference of its own.
+  TimingOperands(const Problem& problem, std::uint64_t seed, int launches, ReferenceMaker& references,
+                 cudaStream_t stream);
 
   int count() const { return count_; }
-  // Fills the sets of a layout at its first use.
-  OperandSet operands(Layout layout, int set);
-  const Reference& reference(int set) const { return *references_[static_cast<std::size_t>(set) % references_.size()]; }
-  // All C up to `sets` hold `pattern` afterwards.
-  void poison(int sets, std::uint16_t pattern);
+  // A and B of one set, C of another. Fills the sets of a layout at its first use.
+  OperandSet operands(Layout layout, int inputs, int output);
+  // Of a product of set `inputs`.
+  const Reference& reference(int inputs) const { return *references_[static_cast<std::size_t>(inputs)]; }
+  // C of `sets` sets, from set `first` on, holds `pattern` afterwards.
+  void poison(int first, int sets, std::uint16_t pattern);
 
  private:
   // One matrix of every set, in one allocation.
@@ -40,8 +42,8 @@ class TimingOperands {
   Problem problem_;
   cudaStream_t stream_;
   int count_ = 1;
-  std::vector<std::shared_ptr<const Reference>> references_;  // set s has the data of references_[s % size]
-  std::array<Stack, 2> a_, b_;                                // [k-major]
+  std::vector<std::shared_ptr<const Reference>> references_;
+  std::array<Stack, 2> a_, b_;  // [k-major]
   Stack c_;
 };
 

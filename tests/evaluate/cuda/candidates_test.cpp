@@ -113,11 +113,18 @@ TEST_F(CudaCandidates, UndeclaredNondeterminismIsSeen) {
   EXPECT_TRUE(gate == "repeatability" || gate.starts_with("bound/")) << gate << ": " << detail_;
 }
 
-// Right in every gate, wrong once it is timed: only the audit of what was timed can see it.
-TEST_F(CudaCandidates, OutputsAreJudgedAfterTiming) {
+// Right in every run of the gates, but it counts them: it would be wrong, or idle, once it is timed.
+TEST_F(CudaCandidates, LaunchCountersAreSeen) {
   EXPECT_EQ(failed_gate({"__device__ unsigned long long calls;", "if (i == 0 && j == 0) atomicAdd(&calls, 1ull);", "",
                          "c[i * n + j] = calls > 60 && i == 9 && j == 9 ? 0x3c00 : to_half(sum);"}),
-            "timed-outputs");
+            "state");
+  EXPECT_NE(detail_.find("calls"), std::string::npos) << detail_;
+}
+
+// A process whose memory a candidate may have written to is not used again.
+TEST_F(CudaCandidates, AStrayWriteCostsOneCandidate) {
+  EXPECT_EQ(failed_gate({"", "if (i == 0 && j == 0) c[m * n] = 1;", ""}), "coverage");
+  expect_honest_accepted();
 }
 
 TEST_F(CudaCandidates, AnIllegalAddressCostsOneCandidate) {
@@ -143,13 +150,13 @@ TEST_F(CudaCandidates, AnEndlessLoopIsKilled) {
 
 TEST_F(CudaCandidates, ALaunchThatDoesNotFitItsKernelIsRefused) {
   Candidate candidate = elementwise_candidate(problem_, evaluator().machine(), naive_source());
-  std::get<CudaLaunch>(candidate.launch).arguments.pop_back();
+  std::get<CudaLaunch>(candidate.launch).kernels[0].arguments.pop_back();
   EXPECT_EQ(judge(candidate).kind(), "crashed");
   Candidate unnamed = elementwise_candidate(problem_, evaluator().machine(), naive_source());
-  std::get<CudaLaunch>(unnamed.launch).entry = "missing";
+  std::get<CudaLaunch>(unnamed.launch).kernels[0].entry = "missing";
   EXPECT_EQ(judge(unnamed).kind(), "crashed");
   Candidate greedy = elementwise_candidate(problem_, evaluator().machine(), naive_source());
-  std::get<CudaLaunch>(greedy.launch).dynamic_smem_bytes = 1 << 24;
+  std::get<CudaLaunch>(greedy.launch).kernels[0].dynamic_smem_bytes = 1 << 24;
   EXPECT_EQ(judge(greedy).kind(), "crashed");
   expect_honest_accepted();
 }

@@ -17,7 +17,7 @@ TEST_P(GeneratedKernels, StartingPointsAreAccepted) {
   const Problem problem = test_problem(GetParam());
   const Machine& machine = (*evaluator)->machine();
   int tried = 0;
-  for (const Family* family : {&sm90_family(), &sm80_family()}) {
+  for (const Family* family : families_for(Target::sm90)) {
     const std::vector<Recipe> points = family->starting_points(problem, machine);
     for (std::size_t i = 0; i < points.size() && i < 2; ++i) {
       const Result<Candidate> candidate = generate(points[i], problem, machine);
@@ -34,7 +34,8 @@ TEST_P(GeneratedKernels, StartingPointsAreAccepted) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GeneratedKernels,
                          testing::Values("64x64x64 nn", "512x256x1024 tn", "264x136x520 nn", "16x4096x512 tn",
-                                         "1024x1024x4096 nn"));
+                                         "1024x1024x4096 nn", "201x141x77 nn", "61x57x999 tt bf16", "77x136x1000 nt",
+                                         "7x1001x3001 tn", "4097x3x515 nt", "16x4096x4096 nn bf16"));
 
 }  // namespace
 }  // namespace warpsmith

@@ -37,7 +37,7 @@ inline Problem test_problem(const std::string& text) { return parse_problem(text
 
 // A kernel of one thread per element of C; `arguments` is (a, b, c, m, n, k).
 inline Candidate elementwise_candidate(const Problem& problem, const Machine& machine, std::string source) {
-  CudaLaunch launch;
+  KernelLaunch launch;
   launch.entry = "entry";
   launch.block = {32, 8, 1};
   launch.grid = {static_cast<int>((problem.n + 31) / 32), static_cast<int>((problem.m + 7) / 8), 1};
@@ -51,7 +51,7 @@ inline Candidate elementwise_candidate(const Problem& problem, const Machine& ma
   candidate.language = Language::cuda;
   candidate.arch = "sm_" + std::to_string(machine.compute_capability);  // machine code runs on its own generation only
   candidate.source = std::move(source);
-  candidate.launch = launch;
+  candidate.launch = CudaLaunch{{launch}, 0, false};
   return candidate;
 }
 

@@ -1,0 +1,60 @@
+// The device's part of the gates: places operands, runs a launch among poison, and looks at all it left, with one wait
+// and one read-back a step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "evaluate/backend.h"
+#include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/gate_operands.h"
+#include "evaluate/cuda/reference.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
+
+namespace warpsmith::cuda {
+
+class GateSteps {
+ public:
+  // Queues the candidate on the stream.
+  using Launch = std::function<void(const OperandSet& operands, void* workspace)>;
+
+  GateSteps(const Problem& problem, const Machine& machine, std::int64_t keep_bytes, ReferenceMaker& references,
+            cudaStream_t stream);
+
+  // Of the candidate that comes next.
+  void set_workspace(std::int64_t bytes, bool zero) { workspace_.resize(bytes, zero); }
+
+  // Inputs and their reference, at other addresses than before or (refill) at the same.
+  void arrange(InputKind kind, std::uint64_t seed);
+  void refill(InputKind kind, std::uint64_t seed);
+
+  // Queues the poison that `place` asks for, scrubs shared memory, and queues the launch.
+  void run(GateStep::Place place, std::uint16_t poison, const Launch& launch);
+  // Waits for it and reads back what it left.
+  Observation look(Criterion criterion, std::uint16_t poison);
+  // Something had written into the operands before the run: they are made anew, and the step is void.
+  bool is_void(const Observation& seen) { return operands_.refresh_if_stale(seen); }
+  GateObservation describe(const Observation& seen, Criterion criterion);
+
+  OperandSet operands() const { return operands_.operands(); }
+
+ private:
+  InputSpec spec_of(InputKind kind, std::uint64_t seed) const;
+  CheckReport describe_judged(const Totals& totals, Criterion criterion);
+  CheckReport describe_surroundings(const Observation& seen);
+
+  Problem problem_;
+  ReferenceMaker& references_;
+  cudaStream_t stream_;
+  int multiprocessors_;
+  std::int64_t smem_bytes_;
+  GateOperands operands_;
+  GateWorkspace workspace_;
+  std::uint64_t placements_ = 0;
+  std::shared_ptr<const Reference> reference_;
+  DeviceBuffer observation_;
+};
+
+}  // namespace warpsmith::cuda

@@ -1,0 +1,149 @@
+// Images of device variables, section by section at 256-byte aligned offsets.
+#include "evaluate/cuda/module_globals.h"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/text.h"
+#include "evaluate/cuda/driver.h"
+
+namespace warpsmith::cuda {
+
+namespace {
+
+constexpr std::size_t kAlign = 256;
+constexpr std::size_t kShownName = 80;
+
+void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// As the author wrote it: a mangled name starts with what NVRTC calls the source.
+std::string shown(const CubinVariable& variable) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(variable.name.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? demangled.get() : variable.name;
+  if (const auto generated = name.rfind("_INTERNAL_"); generated != std::string::npos) {
+    const auto end = name.find("::", generated);
+    if (end != std::string::npos) name.erase(generated, end + 2 - generated);
+  }
+  return printable(name, kShownName);
+}
+
+}  // namespace
+
+ModuleGlobals::Piece& ModuleGlobals::piece_of(std::size_t section, CUdeviceptr base) {
+  for (Piece& piece : pieces_) {
+    if (piece.section == section && piece.base == base) return piece;
+  }
+  pieces_.push_back({section, base, UINT64_MAX, 0, 0});
+  return pieces_.back();
+}
+
+ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
+  std::vector<CubinVariable> unknown;
+  const auto cover = [](Piece& piece, const CubinVariable& variable) {
+    piece.begin = std::min(piece.begin, variable.offset);
+    piece.end = std::max(piece.end, variable.offset + variable.bytes);
+  };
+  for (const CubinVariable& variable : facts.variables) {
+    if (variable.bytes == 0) continue;
+    variables_.push_back(variable);
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    if (driver().module_get_global(&address, &bytes, module, variable.name.c_str()) != CUDA_SUCCESS) {
+      unknown.push_back(variable);
+      continue;
+    }
+    cover(piece_of(variable.section, address - variable.offset), variable);
+  }
+  // One that the driver does not name lies where its section does.
+  for (const CubinVariable& variable : unknown) {
+    const auto neighbour = std::find_if(pieces_.begin(), pieces_.end(),
+                                        [&](const Piece& piece) { return piece.section == variable.section; });
+    if (neighbour == pieces_.end()) {
+      throw CudaError(fmt::format("the driver gives no address for the device variable {}, so whether it keeps state "
+                                  "cannot be checked",
+                                  shown(variable)),
+                      false);
+    }
+    cover(*neighbour, variable);
+  }
+  for (Piece& piece : pieces_) {
+    piece.image_offset = image_bytes_;
+    image_bytes_ += (piece.bytes() + kAlign - 1) / kAlign * kAlign;
+  }
+  if (pieces_.empty()) return;
+  loaded_ = DeviceBuffer(image_bytes_);
+  for (const Piece& piece : pieces_) {
+    check(cudaMemcpy(loaded_.as<std::byte>(piece.image_offset), pointer(piece.address()), piece.bytes(),
+                     cudaMemcpyDeviceToDevice),
+          "cudaMemcpy (device variables)");
+  }
+  // A copy within the device returns before it is done, and launches go to another stream.
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+void ModuleGlobals::restore(cudaStream_t stream) const {
+  for (const Piece& piece : pieces_) {
+    check(cudaMemcpyAsync(pointer(piece.address()), loaded_.as<std::byte>(piece.image_offset), piece.bytes(),
+                          cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync (device variables)");
+  }
+}
+
+std::vector<std::byte> ModuleGlobals::read(cudaStream_t stream) const {
+  std::vector<std::byte> image(image_bytes_);
+  for (const Piece& piece : pieces_) {
+    check(cudaMemcpyAsync(image.data() + piece.image_offset, pointer(piece.address()), piece.bytes(),
+                          cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync (device variables)");
+  }
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return image;
+}
+
+void ModuleGlobals::remember_first(cudaStream_t stream) {
+  if (first_.empty() && !pieces_.empty()) first_ = read(stream);
+}
+
+std::string ModuleGlobals::name_at(const Piece& piece, std::uint64_t offset) const {
+  for (const CubinVariable& variable : variables_) {
+    if (variable.section != piece.section || offset < variable.offset || offset >= variable.offset + variable.bytes) {
+      continue;
+    }
+    return fmt::format("the device variable {} (byte {} of {})", shown(variable), offset - variable.offset,
+                       variable.bytes);
+  }
+  return "memory between device variables";
+}
+
+CheckReport ModuleGlobals::compare(cudaStream_t stream) const {
+  CheckReport report{true, {}, 0, 0};
+  if (first_.empty()) return report;
+  const std::vector<std::byte> now = read(stream);
+  for (const Piece& piece : pieces_) {
+    const std::byte* before = first_.data() + piece.image_offset;
+    const std::byte* after = now.data() + piece.image_offset;
+    if (std::memcmp(before, after, piece.bytes()) == 0) continue;
+    for (std::size_t i = 0; i < piece.bytes(); ++i) {
+      if (before[i] == after[i]) continue;
+      if (report.passed) {
+        report.detail = fmt::format(
+            "{} changed after the first launch: a candidate may keep a table that is the same whatever the operands, "
+            "and nothing else",
+            name_at(piece, piece.begin + i));
+      }
+      report.passed = false;
+      ++report.bad;
+    }
+  }
+  return report;
+}
+
+}  // namespace warpsmith::cuda
