@@ -4,23 +4,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "codegen/descriptor.h"
+#include "evaluate/resource_gate.h"
 
 namespace warpsmith {
 
 namespace {
+
+constexpr std::string_view kWrong = "wrong";  // Verdict::kind() of verdict::Wrong
 
 // The fastest accepted recipes of the archive, best first, each once.
 Result<std::vector<Recipe>> fastest_recipes(Archive& archive, const Archive::Scope& scope, int count) {
   const auto history = archive.summaries(scope);
   if (!history) return history.error();
   std::vector<std::pair<double, std::string>> accepted;
+  // What was ever found wrong is no finalist, however often it was accepted.
+  std::set<std::string> wrong;
   for (const AttemptSummary& attempt : *history) {
+    if (attempt.kind == kWrong) wrong.insert(attempt.recipe);
     if (attempt.cold_us) accepted.emplace_back(*attempt.cold_us, attempt.recipe);
   }
   std::sort(accepted.begin(), accepted.end());
@@ -28,7 +35,7 @@ Result<std::vector<Recipe>> fastest_recipes(Archive& archive, const Archive::Sco
   std::set<std::string> seen;
   for (const auto& [time_us, text] : accepted) {
     if (static_cast<int>(recipes.size()) == count) break;
-    if (!seen.insert(text).second) continue;
+    if (wrong.count(text) != 0 || !seen.insert(text).second) continue;
     const auto recipe = parse_recipe(text);
     if (recipe && is_legal(*recipe, scope.problem, scope.machine)) recipes.push_back(*recipe);
   }
@@ -45,6 +52,8 @@ Result<Built> build(const Recipe& recipe, const Archive::Scope& scope, const Com
   if (!candidate) return candidate.error();
   auto artifact = compiler.compile(*candidate);
   if (!artifact) return artifact.error();
+  const GateResult resources = resource_gate(artifact->resources);
+  if (!resources.passed) return failure(fmt::format("gate {}: {}", resources.gate, resources.detail));
   return Built{std::move(*candidate), std::move(*artifact)};
 }
 
@@ -65,11 +74,66 @@ Result<std::filesystem::path> write_kernel(const std::filesystem::path& director
                                {"recipe", to_string(recipe)},
                                {"arch", candidate.arch},
                                {"machine", scope.machine}};
-  std::visit([&descriptor](const auto& launch) { descriptor["launch"] = launch; }, candidate.launch);
+  if (cuda) {
+    // The same two files as a free-form candidate's: `bench --candidate` takes them.
+    descriptor = describe_candidate(candidate, file_stem(scope), scope.problem, descriptor);
+  } else {
+    descriptor["launch"] = std::get<CpuLaunch>(candidate.launch);
+  }
   std::filesystem::path beside = source;
   beside.replace_extension(".json");
   if (const Status status = write_file_atomic(beside, descriptor.dump(2) + "\n"); !status) return status.error();
   return source;
+}
+
+struct Finalist {
+  Recipe recipe;
+  AttemptRecord attempt;
+  double time_us = 0;
+};
+
+// Those that pass every gate once more, the fastest first; last_reason: why the last of the others did not.
+Result<std::vector<Finalist>> measure_again(const std::vector<Recipe>& recipes, const ConcludeOptions& options,
+                                            const Compiler& compiler, Evaluator& evaluator, Archive& archive,
+                                            const std::function<void(const std::string&)>& on_step,
+                                            std::string& last_reason) {
+  std::vector<Finalist> finalists;
+  for (const Recipe& recipe : recipes) {
+    on_step("measuring again: " + to_short_string(recipe));
+    const auto built = build(recipe, options.scope, compiler);
+    if (!built) {
+      last_reason = built.error().message;
+      continue;
+    }
+    AttemptRecord attempt;
+    attempt.recipe = to_string(recipe);
+    attempt.source_hash = sha256_hex(built->candidate.source);
+    attempt.policy = "finalist";
+    attempt.verdict =
+        evaluator.evaluate(options.scope.problem, built->candidate, built->artifact, 0, options.finalist_effort);
+    if (const Status status = archive.record(options.scope, attempt); !status) return status.error();
+    if (const auto* accepted = attempt.verdict.accepted(); accepted != nullptr) {
+      finalists.push_back({recipe, attempt, accepted->measurement.cold.median_us});
+    } else {
+      last_reason = attempt.verdict.describe();
+    }
+  }
+  std::stable_sort(finalists.begin(), finalists.end(),
+                   [](const Finalist& a, const Finalist& b) { return a.time_us < b.time_us; });
+  return finalists;
+}
+
+// On the first of the sanitizer's problems that the recipe can be made for.
+SanitizerReport sanitize(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler) {
+  if (!is_cuda(options.scope.target)) return sanitizer_not_run("it watches CUDA kernels only");
+  if (!options.sanitize) return sanitizer_not_run("not asked for");
+  for (const Problem& problem : sanitizer_problems(options.scope.problem)) {
+    Archive::Scope scope = options.scope;
+    scope.problem = problem;
+    const auto built = build(recipe, scope, compiler);
+    if (built) return run_sanitizer(problem, built->candidate, built->artifact, options.sanitizer);
+  }
+  return sanitizer_not_run("the recipe cannot be built");
 }
 
 }  // namespace
@@ -85,18 +149,23 @@ const Measurement* fastest_of(const std::vector<Measurement>& subjects, std::str
   return fastest;
 }
 
+Result<Conclusion> conclude_with(const std::string& name, const Candidate& candidate, const Artifact& artifact,
+                                 const ConcludeOptions& options, Evaluator& evaluator) {
+  auto comparison = evaluator.compare(options.scope.problem, candidate, artifact, options.comparison_effort);
+  if (!comparison) return comparison.error();
+  return Conclusion{name, std::move(*comparison), artifact.resources, {}, {}};
+}
+
 Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler,
                                  Evaluator& evaluator) {
   const auto built = build(recipe, options.scope, compiler);
   if (!built) return built.error();
-  auto comparison =
-      evaluator.compare(options.scope.problem, built->candidate, built->artifact, options.comparison_effort);
-  if (!comparison) return comparison.error();
-  Conclusion conclusion{recipe, std::move(*comparison), built->artifact.resources, {}};
+  auto conclusion = conclude_with(to_string(recipe), built->candidate, built->artifact, options, evaluator);
+  if (!conclusion) return conclusion.error();
   if (!options.kernels.empty()) {
     auto source = write_kernel(options.kernels, options.scope, recipe, built->candidate);
     if (!source) return source.error();
-    conclusion.source = std::move(*source);
+    conclusion->source = std::move(*source);
   }
   return conclusion;
 }
@@ -105,52 +174,43 @@ Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& comp
                             Archive& archive, const std::function<void(const std::string&)>& on_step) {
   const auto recipes = fastest_recipes(archive, options.scope, options.finalists);
   if (!recipes) return recipes.error();
-  std::optional<Recipe> winner;
-  double winner_us = 0;
   std::string last_reason = "no candidate was accepted";
-  for (const Recipe& recipe : *recipes) {
-    on_step("measuring again: " + to_short_string(recipe));
-    const auto built = build(recipe, options.scope, compiler);
-    if (!built) {
-      last_reason = built.error().message;
-      continue;
-    }
-    AttemptRecord attempt;
-    attempt.recipe = to_string(recipe);
-    attempt.source_hash = sha256_hex(built->candidate.source);
-    attempt.policy = "finalist";
-    attempt.verdict =
-        evaluator.evaluate(options.scope.problem, built->candidate, built->artifact, 0, options.finalist_effort);
-    if (const Status status = archive.record(options.scope, attempt); !status) return status.error();
-    const auto* accepted = attempt.verdict.accepted();
-    if (accepted == nullptr) {
+  const auto finalists = measure_again(*recipes, options, compiler, evaluator, archive, on_step, last_reason);
+  if (!finalists) return finalists.error();
+  for (const Finalist& finalist : *finalists) {
+    const std::string name = to_short_string(finalist.recipe);
+    on_step("watched by the sanitizer: " + name);
+    SanitizerReport sanitizer = sanitize(finalist.recipe, options, compiler);
+    if (const SanitizerCheck* failed = sanitizer.first_failure(); failed != nullptr) {
+      AttemptRecord attempt = finalist.attempt;
+      attempt.verdict.gates.push_back({"sanitizer/" + failed->tool, false, failed->detail, 0});
+      attempt.verdict.outcome = verdict::Wrong{attempt.verdict.gates.back()};
       last_reason = attempt.verdict.describe();
+      if (const Status status = archive.record(options.scope, attempt); !status) return status.error();
       continue;
     }
-    const double time_us = accepted->measurement.cold.median_us;
-    if (!winner || time_us < winner_us) {
-      winner = recipe;
-      winner_us = time_us;
+    on_step("comparing with the baselines: " + name);
+    auto conclusion = conclude_with(finalist.recipe, options, compiler, evaluator);
+    if (!conclusion && conclusion.error().kind == ErrorKind::environment) return conclusion.error();
+    if (!conclusion) {
+      last_reason = conclusion.error().message;
+      continue;
     }
+    conclusion->sanitizer = std::move(sanitizer);
+    const Status recorded =
+        archive.record_comparison(options.scope, {to_string(finalist.recipe), to_json(*conclusion), std::string()});
+    if (!recorded) return recorded.error();
+    return conclusion;
   }
-  if (!winner) return failure("no kernel to conclude with: " + last_reason);
-  on_step("comparing with the baselines: " + to_short_string(*winner));
-  auto conclusion = conclude_with(*winner, options, compiler, evaluator);
-  if (!conclusion) return conclusion.error();
-  const Status recorded =
-      archive.record_comparison(options.scope, {to_string(*winner), to_json(*conclusion), std::string()});
-  if (!recorded) return recorded.error();
-  return conclusion;
+  return failure("no kernel to conclude with: " + last_reason);
 }
 
 nlohmann::json to_json(const Conclusion& conclusion) {
   nlohmann::json gates = nlohmann::json::array();
   for (const GateResult& gate : conclusion.comparison.gates) gates.push_back(gate);
-  return {{"recipe", to_string(conclusion.recipe)},
-          {"subjects", conclusion.comparison.subjects},
-          {"gates", std::move(gates)},
-          {"resources", conclusion.resources},
-          {"source", conclusion.source.string()}};
+  return {{"recipe", conclusion.recipe},       {"subjects", conclusion.comparison.subjects},
+          {"gates", std::move(gates)},         {"resources", conclusion.resources},
+          {"sanitizer", conclusion.sanitizer}, {"source", conclusion.source.string()}};
 }
 
 }  // namespace warpsmith

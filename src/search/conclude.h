@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "compile/compile.h"
 #include "evaluate/evaluator.h"
+#include "evaluate/sanitizer.h"
 #include "recipe/recipe.h"
 
 namespace warpsmith {
@@ -21,6 +22,8 @@ struct ConcludeOptions {
   TimingEffort finalist_effort{1.0, 15};
   TimingEffort comparison_effort{1.0, 25};  // of each subject
   std::filesystem::path kernels;            // directory for the winner's source and launch descriptor
+  bool sanitize = true;                     // run the sanitizer gate on finalists (CUDA)
+  SanitizerOptions sanitizer{};
 };
 
 // The baseline with the lowest cold median among `subjects`, over all layouts or only those of `layout` ("nn", "tn";
@@ -28,10 +31,11 @@ struct ConcludeOptions {
 const Measurement* fastest_of(const std::vector<Measurement>& subjects, std::string_view layout = {});
 
 struct Conclusion {
-  Recipe recipe;
+  std::string recipe;  // its text form; of a free-form candidate, its name
   Comparison comparison;
   ResourceReport resources;
   std::filesystem::path source;  // the kernel, with its launch descriptor beside it (.json)
+  SanitizerReport sanitizer;     // empty where only one recipe was asked about
 
   const Measurement& candidate() const { return comparison.subjects.front(); }
   const Measurement* fastest_baseline(std::string_view layout = {}) const {
@@ -39,13 +43,18 @@ struct Conclusion {
   }
 };
 
-// Error: failed when no finalist passes its gates again; environment as elsewhere.
+// The fastest finalist that passes every gate again, the sanitizer among them, and holds in the comparison. Error:
+// failed when there is none; environment as elsewhere.
 Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& compiler, Evaluator& evaluator,
                             Archive& archive, const std::function<void(const std::string&)>& on_step);
 
 // Compiles and compares one given recipe; conclude() without the choice.
 Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler,
                                  Evaluator& evaluator);
+
+// The same of a candidate that is compiled already; nothing is written.
+Result<Conclusion> conclude_with(const std::string& name, const Candidate& candidate, const Artifact& artifact,
+                                 const ConcludeOptions& options, Evaluator& evaluator);
 
 nlohmann::json to_json(const Conclusion& conclusion);
 

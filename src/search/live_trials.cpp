@@ -112,14 +112,12 @@ class LiveTrials : public Trials {
 
 }  // namespace
 
-GateResult resource_gate(const ResourceReport& report) {
-  GateResult gate{"resource", report.clean(), {}, 0};
-  if (report.wgmma_serialized) gate.detail = "the compiler serialised wgmma";
-  if (report.spill_store_bytes > 0 || report.spill_load_bytes > 0) {
-    gate.detail += fmt::format("{}spills: {} bytes stored, {} bytes loaded", gate.detail.empty() ? "" : "; ",
-                               report.spill_store_bytes, report.spill_load_bytes);
-  }
-  return gate;
+TimingEffort search_effort(const Machine& machine) {
+  TimingEffort effort;
+  if (machine.kind == "cpu") return effort;
+  effort.screening = true;
+  effort.seconds = 0.02;
+  return effort;
 }
 
 std::unique_ptr<Trials> make_live_trials(const LiveTrialsOptions& options, const Compiler& compiler,

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string_view>
 
 namespace warpsmith {
@@ -61,13 +63,15 @@ Status Loop::prepare() {
   PolicyContext context;
   context.problem = options_.scope.problem;
   context.machine = options_.scope.machine;
-  context.families = families_for(options_.scope.target);
   context.seed = options_.seed;
-  for (const Family* family : context.families) {
-    for (Recipe& recipe : family->starting_points(context.problem, context.machine)) {
-      context.starting_points.push_back(std::move(recipe));
-    }
+  const std::vector<const Family*> all = families_for(options_.scope.target);
+  for (const Family* family : all) {
+    std::vector<Recipe> starts = family->starting_points(context.problem, context.machine);
+    if (starts.empty()) continue;  // the family does not fit the problem
+    context.families.push_back(family);
+    std::move(starts.begin(), starts.end(), std::back_inserter(context.starting_points));
   }
+  if (context.families.empty()) context.families = all;
   auto policy = make_policy(options_.policy, std::move(context));
   if (!policy) return policy.error();
   policy_ = std::move(*policy);

@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "evaluate/evaluator.h"
 #include "evaluate/replay/replay.h"
+#include "evaluate/resource_gate.h"
 #include "recipe/recipe.h"
 
 namespace warpsmith {
@@ -34,9 +35,9 @@ class Trials {
   virtual Trial next(double best_us) = 0;
 };
 
-// The gate before running: a generated kernel neither spills registers nor has its wgmma serialised. Passes for
-// compilers that report no resources.
-GateResult resource_gate(const ResourceReport& report);
+// What a search spends on a candidate: on a CUDA device most are only screened, and the best of many is timed again at
+// the end; a CPU's times scatter too much for that.
+TimingEffort search_effort(const Machine& machine);
 
 struct LiveTrialsOptions {
   Problem problem;
