@@ -13,7 +13,8 @@ readonly size_limit=$((55 * 1000 * 1000))  # bytes, all of stage/ together
 readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|libcudart|libnvrtc|libcublas|libcublasLt)\.so(\.[0-9]+)*$'
 
 # Not warpsmith-onednn.so: it serves the CPU baselines alone, and a GPU host has no oneDNN for it.
-programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc)
+programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc warpsmith-sandbox warpsmith-audit-host
+  warpsmith-audit-judge)
 # shellcheck disable=SC2034  # read by build
 targets=("${programs[@]}" gpu_tests)
 build stage test src apps tests
@@ -28,7 +29,9 @@ ctest --test-dir "$root/build/stage" --show-only --verbose -L '^gpu$' --no-tests
   | sed -n 's/^[0-9]*: Test command: //p' | sed 's/\\\(.\)/\1/g' | while IFS= read -r program; do
   strip -o "$stage/tests/${program##*/}" "$program"
 done
-cp "$root"/scripts/gpu/*.sh "$stage/"
+cp -R "$bin/attacks" "$stage/"  # what the attack suite reads
+strip "$stage/attacks/naive-harness"
+cp "$root"/scripts/gpu/*.sh "$root/python/torch_baseline.py" "$stage/"
 
 status=0
 while IFS= read -r -d '' program; do
@@ -45,7 +48,7 @@ while IFS= read -r -d '' program; do
     printf 'stage: %s needs what a GPU host may lack: %s\n' "${program##*/}" "$(tr '\n' ' ' <<<"$foreign")" >&2
     status=1
   fi
-done < <(find "$stage" -type f -perm -u+x ! -name '*.sh' -print0 | sort -z)
+done < <(find "$stage" -type f -perm -u+x ! -name '*.sh' ! -name '*.py' -print0 | sort -z)
 
 total=$(find "$stage" -type f -printf '%s\n' | awk '{sum += $1} END {print sum}')
 printf '%10d bytes  in all (limit %d)\n' "$total" "$size_limit"

@@ -60,5 +60,6 @@ void add_optimize_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_info_command(CLI::App& app, Run& run);
 void add_dataset_command(CLI::App& app, Run& run);
+void add_audit_command(CLI::App& app, Run& run);
 
 }  // namespace warpsmith::cli

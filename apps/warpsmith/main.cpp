@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   add_bench_command(app, run);
   add_info_command(app, run);
   add_dataset_command(app, run);
+  add_audit_command(app, run);
   install_interrupt_handler();
   if (argc > 1 && argv[1][0] != '-') {
     std::string commands;

@@ -14,9 +14,9 @@
 #include "devices.h"
 #include "optimize_report.h"
 #include "progress.h"
+#include "report/table.h"
 #include "search/conclude.h"
 #include "search/optimize.h"
-#include "table.h"
 
 namespace warpsmith::cli {
 
@@ -34,6 +34,7 @@ struct OptimizeArguments {
   std::string kernels;
   bool json = false;
   bool quiet = false;
+  bool no_sanitizer = false;
 };
 
 // baseline_us: of the fastest baseline of the problem's layout; 0: unknown.
@@ -125,6 +126,7 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   options.problem = problem;
   options.compile_jobs = arguments_.jobs > 0 ? arguments_.jobs : available_threads();
   options.quiet_while_measuring = device.target == Target::cpu;
+  options.effort = search_effort(device.evaluator->machine());
   const auto trials = make_live_trials(options, compiler, *device.evaluator);
   const auto baseline_us = fastest_baseline_us(problem, *device.evaluator);
   if (!baseline_us) return baseline_us.error();
@@ -135,6 +137,8 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   ConcludeOptions finish;
   finish.scope = scope;
   finish.kernels = kernels_path_;
+  finish.sanitize = !arguments_.no_sanitizer;
+  finish.sanitizer.device = arguments_.device.device;
   auto conclusion = conclude(finish, compiler, *device.evaluator, *archive_,
                              [&line](const std::string& step) { line.update(-1, step); });
   if (!conclusion) return conclusion.error();
@@ -232,6 +236,8 @@ void add_optimize_command(CLI::App& app, Run& run) {
   command->add_option("--kernels", arguments->kernels,
                       "Directory for the winner's source; default: kernels/ in the data directory");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->add_flag("--no-sanitizer", arguments->no_sanitizer,
+                    "Do not run compute-sanitizer over the finalists (CUDA); the report says so");
   command->add_flag("--quiet", arguments->quiet, "No progress line");
   command->callback([arguments, &run] {
     run = [arguments] {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "table.h"
+#include "report/table.h"
 
 namespace warpsmith::cli {
 
@@ -13,22 +13,38 @@ namespace {
 
 double gflops(const Problem& problem, double time_us) { return problem.flops() / (time_us * 1e3); }
 
-std::string share_text(double share) { return share > 0 ? fmt::format("{:.1f} %", 100 * share) : "n/a"; }
-
-std::string peak_share(const Archive::Scope& scope, double time_us) {
-  return share_text(scope.machine.peak_gflops > 0 ? gflops(scope.problem, time_us) / scope.machine.peak_gflops : 0);
+Cell peak_share(const Archive::Scope& scope, double time_us) {
+  if (!(scope.machine.peak_gflops > 0)) return {};
+  return gflops(scope.problem, time_us) / scope.machine.peak_gflops;
 }
 
-std::vector<std::string> subject_row(const Archive::Scope& scope, const Measurement& subject,
-                                     const Measurement& candidate) {
+std::vector<Cell> subject_row(const Archive::Scope& scope, const Measurement& subject, const Measurement& candidate) {
   const bool own = &subject == &candidate;
   const auto speedup = [&](const TimingStats& theirs, const TimingStats& ours) {
-    return own ? std::string() : fmt::format("{:.3f}", theirs.median_us / ours.median_us);
+    return own ? Cell() : Cell(theirs.median_us / ours.median_us);
   };
-  return {own ? "warpsmith" : subject.subject,       significant(subject.cold.median_us),
-          significant(subject.warm.median_us),       significant(gflops(scope.problem, subject.cold.median_us)),
-          peak_share(scope, subject.cold.median_us), speedup(subject.cold, candidate.cold),
+  return {own ? "warpsmith" : subject.subject,
+          subject.cold.median_us,
+          subject.warm.median_us,
+          gflops(scope.problem, subject.cold.median_us),
+          peak_share(scope, subject.cold.median_us),
+          speedup(subject.cold, candidate.cold),
           speedup(subject.warm, candidate.warm)};
+}
+
+Table subject_table(const Archive::Scope& scope, const Conclusion& conclusion) {
+  using Style = Column::Style;
+  Table table("", {{"kernel", "kernel", "", Style::text},
+                   {"cold_us", "cold", "us", Style::number},
+                   {"warm_us", "warm", "us", Style::number},
+                   {"gflops", "GFLOP/s", "", Style::number},
+                   {"peak_share", "of peak", "", Style::percent, 1},
+                   {"speedup", "speed-up", "", Style::fixed, 3},
+                   {"speedup_warm", "(warm)", "", Style::fixed, 3}});
+  for (const Measurement& subject : conclusion.comparison.subjects) {
+    table.add(subject_row(scope, subject, conclusion.candidate()));
+  }
+  return table;
 }
 
 std::string gate_summary(const std::vector<GateResult>& gates) {
@@ -38,12 +54,7 @@ std::string gate_summary(const std::vector<GateResult>& gates) {
 
 std::string format_conclusion(const OptimizeOutcome& outcome, const Conclusion& conclusion) {
   const Archive::Scope& scope = outcome.scope;
-  std::vector<std::vector<std::string>> rows = {
-      {"kernel", "cold us", "warm us", "GFLOP/s", "of peak", "speed-up", "(warm)"}};
-  for (const Measurement& subject : conclusion.comparison.subjects) {
-    rows.push_back(subject_row(scope, subject, conclusion.candidate()));
-  }
-  std::string text = format_table(rows) + "\n";
+  std::string text = subject_table(scope, conclusion).text() + "\n";
   const double ours = conclusion.candidate().cold.median_us;
   const std::string layout(to_string(scope.problem.layout));
   if (const Measurement* same = conclusion.fastest_baseline(layout)) {
@@ -59,6 +70,7 @@ std::string format_conclusion(const OptimizeOutcome& outcome, const Conclusion& 
   for (const GateResult& gate : conclusion.comparison.gates) {
     if (!gate.passed) text += fmt::format("            FAILED {}: {}\n", gate.gate, gate.detail);
   }
+  if (is_cuda(scope.target)) text += fmt::format("sanitizer   {}\n", conclusion.sanitizer.describe());
   return text;
 }
 
@@ -85,7 +97,7 @@ std::string format_outcome(const OptimizeOutcome& outcome) {
       "\nproblem     {}  ({} {})\n", to_string(scope.problem), scope.machine.name,
       scope.target == Target::cpu ? fmt::format("x {} threads", scope.threads) : std::string(to_string(scope.target)));
   if (outcome.conclusion) {
-    text += fmt::format("recipe      {}\n\n", to_string(outcome.conclusion->recipe));
+    text += fmt::format("recipe      {}\n\n", outcome.conclusion->recipe);
     text += format_conclusion(outcome, *outcome.conclusion);
   } else if (outcome.search.best) {
     text += fmt::format("recipe      {}\ntime        {} us cold, as measured while searching\n",
@@ -129,7 +141,7 @@ nlohmann::json outcome_to_json(const OptimizeOutcome& outcome) {
   if (search.best) json["best_while_searching"] = {{"recipe", search.best->recipe}, {"cold_us", search.best->cold_us}};
   if (!outcome.conclusion) return json;
   const Conclusion& conclusion = *outcome.conclusion;
-  json["recipe"] = to_string(conclusion.recipe);
+  json["recipe"] = conclusion.recipe;
   json["conclusion"] = to_json(conclusion);
   const Measurement& own = conclusion.candidate();
   json["time_us"] = own.cold.median_us;

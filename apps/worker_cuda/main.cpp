@@ -1,12 +1,15 @@
-// warpsmith-worker-cuda: proves and times candidates on one CUDA device for its parent. Exit code 3: no usable device.
+// warpsmith-worker-cuda: proves and times candidates on one CUDA device for its parent, or launches one for
+// compute-sanitizer to watch. Exit code 3: no usable device.
 #include <charconv>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
+#include "base/file.h"
 #include "base/subprocess.h"
 #include "evaluate/cuda/cuda_backend.h"
+#include "evaluate/cuda/sanitizer_run.h"
 #include "evaluate/protocol.h"
 
 namespace {
@@ -22,16 +25,42 @@ int report(const warpsmith::Error& error) {
   return kEnvironmentFault;
 }
 
+// Launches the candidate alone, for compute-sanitizer to watch.
+int run_request(const std::string& path, int device) {
+  const auto text = warpsmith::read_file(path);
+  if (!text.ok()) {
+    std::cerr << "warpsmith-worker-cuda: " << text.error().message << "\n";
+    return 2;
+  }
+  const auto request = nlohmann::json::parse(*text, nullptr, false);
+  const warpsmith::Status ran = warpsmith::run_for_sanitizer(request, device);
+  if (ran.ok()) return 0;
+  std::cerr << "warpsmith-worker-cuda: " << ran.error().message << "\n";
+  return ran.error().kind == warpsmith::ErrorKind::environment ? kEnvironmentFault : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   int device = 0;
-  if (argc == 3 && std::strcmp(argv[1], "--device") == 0) {
-    std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), device);
-  } else if (argc != 1) {
-    std::cerr << "usage: warpsmith-worker-cuda [--device ORDINAL]\n";
+  std::string sanitize;
+  bool usable = argc % 2 == 1;
+  for (int i = 1; usable && i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--device") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), device);
+      usable = error == std::errc() && end == value.data() + value.size();
+    } else if (name == "--sanitize") {
+      sanitize = value;
+    } else {
+      usable = false;
+    }
+  }
+  if (!usable) {
+    std::cerr << "usage: warpsmith-worker-cuda [--device ORDINAL] [--sanitize REQUEST.json]\n";
     return 2;
   }
+  if (!sanitize.empty()) return run_request(sanitize, device);
   auto backend = warpsmith::make_cuda_backend(device);
   if (!backend.ok()) return report(backend.error());
   return warpsmith::serve_worker(**backend);

@@ -32,7 +32,7 @@ machine() {
 run_tests() {
   local test name status failed=0 passed=0 skipped=0 log
   # Tests look for the worker programs beside themselves.
-  for name in warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc; do ln -sf "../$name" "$stage/tests/$name"; done
+  for name in "$stage"/warpsmith-*; do ln -sf "../${name##*/}" "$stage/tests/${name##*/}"; done
   for test in "$stage"/tests/*; do
     [[ -x $test && ! -L $test ]] || continue
     name=${test##*/}

@@ -99,11 +99,34 @@ TEST_F(Cli, RefusesUnknownWords) {
   expect_refused({"bench", "64", "64", "64", "--recipe", "cpu nonsense=1"}, 2, "unknown knob 'nonsense'");
   expect_refused({"bench", "64", "64", "64", "--recipe", "gpu"}, 2, "unknown family 'gpu'");
   expect_refused({"bench", "--grid", "other"}, 2, "accepted: cuda-l2");
+  expect_refused({"bench", "--candidate", "/nonexistent/x.cu", "64", "64", "64"}, 2,
+                 "/nonexistent/x.json: no such file");
+  expect_refused({"bench", "--candidate", "x.o", "64", "64", "64"}, 2, "named by its .cu or its .json");
   expect_refused({"bench", "--shapes", "/nonexistent/shapes"}, 3, "/nonexistent/shapes");
   expect_refused({"info", "--knobs", "none"}, 2, "unknown family 'none'");
   expect_refused({"frobnicate"}, 2, "frobnicate");
   expect_refused({}, 2, "subcommand");
   expect_refused({"optimize", "64", "64", "64", "--target", "replay:/nonexistent"}, 3, "/nonexistent");
+}
+
+TEST_F(Cli, RefusesBadTimingOptions) {
+  const auto refused = [this](std::vector<std::string> options, const std::string& words) {
+    options.insert(options.begin(), {"bench", "64", "64", "64", "--target", "cpu"});
+    expect_refused(options, 2, words);
+  };
+  refused({"--mode", "batch"}, "accepted: offline, call, server");
+  refused({"--qps", "10"}, "--qps needs --mode server");
+  refused({"--mode", "call", "--arrivals", "10"}, "--arrivals needs --mode server");
+  refused({"--mode", "server", "--qps", "0"}, "accepted: more than 0, up to");
+  refused({"--mode", "server", "--qps", "nan"}, "accepted: more than 0, up to");
+  refused({"--mode", "server", "--arrivals", "0"}, "--arrivals 0; accepted: 1 to");
+  refused({"--protocol", "cuda-l3"}, "accepted: cuda-l2");
+  refused({"--self", "--verify"}, "--self and --verify do not go together");
+  refused({"--repeat-processes", "1"}, "accepted: 2 to");
+  refused({"--throughput", "soon"}, "is not a duration");
+  refused({"--self", "--output", "x.json"}, "--self prints lines");
+  refused({"--exhaustive"}, "accepted with a CUDA target");
+  refused({"--exhaustive", "--exhaustive-time", "x"}, "is not a duration");
 }
 
 TEST_F(Cli, RefusesBadArchives) {
@@ -152,7 +175,9 @@ TEST_F(Cli, InfoDescribesTheMachine) {
   EXPECT_TRUE(json.at("devices").at(0).at("works").get<bool>());
   EXPECT_GT(json.at("devices").at(0).at("machine").at("peak_gflops").get<double>(), 0);
   const ProcessOutput knobs = run({"info", "--knobs", "all"});
-  for (const char* family : {"`cpu`", "`sm90`", "`sm80`"}) EXPECT_NE(knobs.out.find(family), std::string::npos);
+  for (const char* family : {"`cpu`", "`sm90`", "`sm80`", "`tiny`", "`skinny`"}) {
+    EXPECT_NE(knobs.out.find(family), std::string::npos) << family;
+  }
 }
 
 TEST_F(Cli, SearchesResumesAndWritesTheKernel) {
@@ -202,6 +227,51 @@ TEST_F(Cli, InterruptKeepsWhatWasMeasured) {
   EXPECT_EQ(status.exit_code, 130) << status.describe();
   const auto after = nlohmann::json::parse(run(small_search({}, "1")).out).at(0);
   EXPECT_GT(after.at("resumed").get<int>(), 0);
+}
+
+// The studies on a problem so small that they take a second or two.
+TEST_F(Cli, BenchStudiesPrintARowAProblem) {
+  const std::vector<std::string> common = {"bench", "32", "48", "64", "--target", "cpu", "--threads", "1",
+                                           "--first", "1", "--effort", "20ms", "--json"};
+  const auto row_of = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), common.begin(), common.end());
+    const ProcessOutput output = run(options);
+    EXPECT_EQ(output.status.exit_code, 0) << output.err;
+    EXPECT_EQ(std::count(output.out.begin(), output.out.end(), '\n'), 1) << output.out;
+    return nlohmann::json::parse(output.out, nullptr, false);
+  };
+  const auto self = row_of({"--self"});
+  EXPECT_NEAR(self.at("ratio").get<double>(), 1, 0.5);
+  const auto processes = row_of({"--repeat-processes", "2"});
+  EXPECT_EQ(processes.at("ratios").size(), 2u);
+  EXPECT_GE(processes.at("spread").get<double>(), 0);
+  const auto throughput = row_of({"--throughput", "100ms"});
+  EXPECT_GT(throughput.at("evaluations_per_s").get<double>(), 0.1);
+  const auto server = row_of({"--mode", "server", "--qps", "1000", "--arrivals", "8"});
+  const auto& subject = server.at("conclusion").at("subjects").at(0);
+  EXPECT_EQ(subject.at("mode"), "server");
+  EXPECT_EQ(subject.at("cold").at("samples"), 8);
+  EXPECT_EQ(subject.at("server").at("qps"), 1000);
+  const auto both = row_of({"--protocol", "cuda-l2"});
+  EXPECT_TRUE(both.at("cuda_l2").at("passes").get<bool>());
+  EXPECT_FALSE(both.at("cuda_l2").at("ratio").empty());
+  EXPECT_TRUE(both.contains("speedup_any_layout"));
+}
+
+// A free-form candidate is device code: errors in its files come first, then the CPU target says no.
+TEST_F(Cli, FreeFormCandidatesAreForCudaTargets) {
+  const std::string good =
+      R"({"warpsmith_candidate": 1, "kernels": [{"entry": "f", "grid": [1], "block": [1], "arguments": [{"pointer": "c"}]}]})";
+  std::ofstream(home_ / "good.json") << good;
+  std::ofstream(home_ / "good.cu") << "extern \"C\" __global__ void f(void* c) {}\n";
+  std::ofstream(home_ / "bad.json") << R"({"warpsmith_candidate": 1, "kernals": []})";
+  const std::string candidate = (home_ / "good.cu").string();
+  expect_refused({"bench", "--candidate", (home_ / "bad.json").string(), "64", "64", "64"}, 2,
+                 "did you mean 'kernels'?");
+  expect_refused({"bench", "--target", "cpu", "--candidate", candidate, "64", "64", "64"}, 2, "takes recipes only");
+  expect_refused({"bench", "--candidate", candidate, "--candidate", candidate, "64", "64", "64"}, 2,
+                 "names that differ");
+  expect_refused({"bench", "--candidate", candidate, "--recipe", "cpu", "64", "64", "64"}, 2, "excludes");
 }
 
 }  // namespace
