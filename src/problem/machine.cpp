@@ -37,6 +37,7 @@ void to_json(nlohmann::json& json, const Machine& machine) {
           {"units", machine.units},
           {"smem_bytes_per_block", machine.smem_bytes_per_block},
           {"registers_per_unit", machine.registers_per_unit},
+          {"resident_clusters", machine.resident_clusters},
           {"l1_bytes", machine.l1_bytes},
           {"l2_bytes", machine.l2_bytes},
           {"l3_bytes", machine.l3_bytes},
@@ -59,6 +60,7 @@ void from_json(const nlohmann::json& json, Machine& machine) {
   read("units", machine.units);
   read("smem_bytes_per_block", machine.smem_bytes_per_block);
   read("registers_per_unit", machine.registers_per_unit);
+  read("resident_clusters", machine.resident_clusters);
   read("l1_bytes", machine.l1_bytes);
   read("l2_bytes", machine.l2_bytes);
   read("l3_bytes", machine.l3_bytes);

@@ -1,6 +1,7 @@
 // Machine: the facts about a device that legality, floors and reports depend on, and the physical floors they imply.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,8 @@ struct Machine {
   int units = 1;                          // streaming multiprocessors, or the CPU threads that a kernel may use
   std::int64_t smem_bytes_per_block = 0;  // opt-in limit of shared memory per block (CUDA)
   std::int64_t registers_per_unit = 0;    // 32-bit registers per SM (CUDA)
+  // Clusters of 2, 4, 8 and 16 blocks, each block a multiprocessor of its own, that run at once (CUDA); 0: unknown.
+  std::array<int, 4> resident_clusters{};
   std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;   // data caches: per core, per core (GPU: whole), shared
   bool avx2 = false, avx512 = false, avx512_fp16 = false;  // with FMA and F16C (CPU)
   double peak_gflops = 0;      // measured on the spot (CPU, with `units` threads) or from clocks (CUDA); 0: unknown

@@ -12,7 +12,8 @@ std::vector<const KnobField*> Family::fields() const {
 }
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> kFamilies = {&cpu_family(), &sm90_family(), &sm80_family()};
+  static const std::vector<const Family*> kFamilies = {&cpu_family(), &sm90_family(), &sm80_family(), &tiny_family(),
+                                                       &skinny_family()};
   return kFamilies;
 }
 

@@ -60,9 +60,11 @@ const Family* find_family(std::string_view name);
 std::string family_names();                              // "cpu, sm90, sm80", for messages
 std::vector<const Family*> families_for(Target target);  // a compute-capability 9.0 target runs sm80's families too
 
-// Defined beside their rules, in cpu_family.cpp, sm90_family.cpp and sm80_family.cpp.
+// Defined beside their rules, in <name>_family.cpp.
 const Family& cpu_family();
 const Family& sm90_family();
 const Family& sm80_family();
+const Family& tiny_family();
+const Family& skinny_family();
 
 }  // namespace warpsmith

@@ -14,6 +14,7 @@ Machine make_machine() {
   machine.units = 132;
   machine.smem_bytes_per_block = 232'448;
   machine.registers_per_unit = 65'536;
+  machine.resident_clusters = {66, 30, 15, 7};
   machine.l2_bytes = 50 << 20;
   machine.peak_gflops = 1'000'000;
   machine.peak_gb_per_s = 4'000;
@@ -41,6 +42,7 @@ TEST(Machine, RoundTripsThroughJson) {
   machine.l3_bytes = 3;
   const auto copy = nlohmann::json::parse(nlohmann::json(machine).dump()).get<Machine>();
   EXPECT_EQ(nlohmann::json(copy), nlohmann::json(machine));
+  EXPECT_EQ(copy.resident_clusters, machine.resident_clusters);
   EXPECT_EQ(copy.versions, machine.versions);
   EXPECT_EQ(copy.id(), machine.id());
   EXPECT_TRUE(copy.avx512_fp16);

@@ -1,6 +1,7 @@
 // Machines, problems and random recipes for tests over all families.
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -50,14 +51,21 @@ inline std::vector<Machine> machines_for(const Family& family) {
   return {};
 }
 
-// Square, ragged, tiny, skinny and long; CUDA families ask for k and n in multiples of 8.
+// Whether the family is made for such a size at all.
+inline bool fits(const Family& family, const Shape& shape) {
+  if (family.name == "tiny") return shape.m * shape.n <= 1 << 18 && shape.k <= 8192;
+  if (family.name == "skinny") return std::min(shape.m, shape.n) <= 32;
+  return true;
+}
+
+// Square, ragged, tiny, skinny and long; sm90 and sm80 get k and n in multiples of 8.
 inline std::vector<Problem> problems_for(const Family& family) {
   std::vector<Shape> shapes = {{64, 64, 64},     {128, 128, 32},     {4096, 4096, 4096}, {1024, 1024, 4096},
                                {64, 4096, 64},   {16, 4096, 4096},   {4096, 16, 4096},   {48, 48, 8192},
                                {257, 136, 1000}, {100, 336, 72},     {1, 4096, 4096},    {8, 8, 8},
                                {1, 8, 8},        {333, 8, 16384},    {16384, 16384, 64}, {640, 40, 640},
                                {32, 2048, 128},  {12288, 64, 12288}, {65, 72, 80},       {5, 1048, 24}};
-  if (family.target == Target::cpu) {
+  if (family.target == Target::cpu || family.name == "tiny" || family.name == "skinny") {
     for (const Shape shape :
          {Shape{1, 1, 1}, {100, 333, 77}, {257, 129, 1000}, {96, 96, 96}, {3, 5, 7}, {1, 4097, 1}}) {
       shapes.push_back(shape);
@@ -65,6 +73,7 @@ inline std::vector<Problem> problems_for(const Family& family) {
   }
   std::vector<Problem> problems;
   for (const Shape& shape : shapes) {
+    if (!fits(family, shape)) continue;
     for (const Layout layout : {Layout::nn, Layout::tn}) {
       problems.push_back({.m = shape.m, .n = shape.n, .k = shape.k, .layout = layout});
     }

@@ -10,7 +10,7 @@ namespace warpsmith::device {
 //   K-major   kDepth / 64 boxes of kRows rows by 64 elements of K (32 when kDepth is 32)
 //   MN-major  boxes of kDepth rows by kAtom elements of M or N; the last may reach past kRows, unused
 // kShares blocks of the cluster load kBoxRows / kShares rows of every box each and multicast them.
-template <int kRows, int kDepth, bool kKMajor, int kShares>
+template <int kRows, int kDepth, bool kKMajor, int kShares, Evict kEvict>
 struct OperandTile {
   // The narrowest of 16, 32, 64 that covers a small tile; for a wide one 64, or 32 where that loads less past the end.
   static constexpr int kMnAtom = kRows <= 16 ? 16 : round_up(kRows, 64) - kRows < 32 ? 64 : 32;
@@ -35,9 +35,9 @@ struct OperandTile {
       const int line = (kKMajor ? row : depth) + share * kShareRows;
       const u32 address = target + box * kBoxBytes + share * kShareBytes;
       if constexpr (kShares == 1) {
-        tma_load(address, map, barrier, column, line);
+        tma_load<kEvict>(address, map, barrier, column, line);
       } else {
-        tma_load_multicast(address, map, barrier, column, line, mask);
+        tma_load_multicast<kEvict>(address, map, barrier, column, line, mask);
       }
     }
   }

@@ -7,23 +7,36 @@
 
 namespace warpsmith::device {
 
-template <int kRows, int kColumns, int kSplit>
+// The part of C that is kRows x kColumns; kSwap: the blocks hold its transpose.
+template <int kRows, int kColumns, int kSplit, bool kSwap>
 struct PartialTile {
-  // Rows 32 bytes apart modulo all banks: the four rows of a half-warp's 8-byte stores do not collide.
-  static constexpr int kPitch = 4 * (round_up(kColumns, 32) + 8);
+  // Rows 32 bytes apart modulo all banks: the four rows of a half-warp's 8-byte stores do not collide. Transposed, 16
+  // bytes: neither do the eight rows, two apart, of a warp's 4-byte stores.
+  static constexpr int kPitch = 4 * (round_up(kColumns, 32) + (kSwap ? 4 : 8));
   static constexpr int kBytes = kRows * kPitch;
   static constexpr int kShareRows = kRows / kSplit;
   static_assert(kRows % kSplit == 0);
 
-  // A warp leaves its 16 rows, starting at `row`.
+  // A warp leaves its 16 rows of the product, starting at `row`.
   template <int kCount>
   static __device__ __forceinline__ void put(u32 base, int row, const float (&d)[kCount]) {
     const int lane = threadIdx.x % 32;
-    const u32 address = base + (row + lane / 4) * kPitch + lane % 4 * 8;
+    if constexpr (kSwap) {
+      const u32 address = base + (row + lane / 4) * 4 + lane % 4 * 2 * kPitch;
 #pragma unroll
-    for (int j = 0; j < kCount / 4; ++j) {
-      store_shared(address + 32 * j, d[4 * j], d[4 * j + 1]);
-      store_shared(address + 32 * j + 8 * kPitch, d[4 * j + 2], d[4 * j + 3]);
+      for (int j = 0; j < kCount / 4; ++j) {
+        store_shared(address + 8 * j * kPitch, d[4 * j]);
+        store_shared(address + (8 * j + 1) * kPitch, d[4 * j + 1]);
+        store_shared(address + 8 * j * kPitch + 32, d[4 * j + 2]);
+        store_shared(address + (8 * j + 1) * kPitch + 32, d[4 * j + 3]);
+      }
+    } else {
+      const u32 address = base + (row + lane / 4) * kPitch + lane % 4 * 8;
+#pragma unroll
+      for (int j = 0; j < kCount / 4; ++j) {
+        store_shared(address + 32 * j, d[4 * j], d[4 * j + 1]);
+        store_shared(address + 32 * j + 8 * kPitch, d[4 * j + 2], d[4 * j + 3]);
+      }
     }
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/ptx/convert.cuh"
+#include "device/ptx/matrix.cuh"
 
 namespace warpsmith::device {
 
@@ -60,18 +61,30 @@ __device__ __forceinline__ void store_fragment_row(u16* c, int row, bool valid, 
   }
 }
 
-// A warp's 16 x 8 kBlocks part of a wgmma or mma result: d[4 j + 2 h + i] is row + lane / 4 + 8 h.
-template <Element kElement, int kCount>
+// A warp's 16 x 8 kBlocks part of an m x n wgmma or mma result, at (row, column): d[4 j + 2 h + i] is row + lane / 4 +
+// 8 h. kSwap: C is the transposed result, n x m.
+template <Element kElement, bool kSwap = false, int kCount>
 __device__ __forceinline__ void store_fragment(u16* c, int row, int column, int m, int n, const float (&d)[kCount]) {
   constexpr int kBlocks = kCount / 4;
   const int lane = threadIdx.x % 32;
+  if constexpr (kSwap) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    u32 words[kBlocks];
+    for (int j = 0; j < kBlocks; ++j) {
+      const u32 words[2] = {transpose_matrix(pack<kElement>(d[4 * j], d[4 * j + 1])),
+                            transpose_matrix(pack<kElement>(d[4 * j + 2], d[4 * j + 3]))};
+      int line = column + 8 * j + lane / 4;
+      compute_here(line);  // or all rows' addresses are computed ahead, and spilled
+      store_fragment_row(c, line, line < n, row, m, words);
+    }
+  } else {
 #pragma unroll
-    for (int j = 0; j < kBlocks; ++j) words[j] = pack<kElement>(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
-    const int line = row + lane / 4 + 8 * half;
-    store_fragment_row(c, line, line < m, column, n, words);
+    for (int half = 0; half < 2; ++half) {
+      u32 words[kBlocks];
+#pragma unroll
+      for (int j = 0; j < kBlocks; ++j) words[j] = pack<kElement>(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
+      const int line = row + lane / 4 + 8 * half;
+      store_fragment_row(c, line, line < m, column, n, words);
+    }
   }
 }
 

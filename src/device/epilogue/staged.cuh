@@ -6,21 +6,25 @@
 
 namespace warpsmith::device {
 
-// A warp writes its 16 rows of 8 kBlocks columns; `address(row, block)` places 16-byte piece `block` of row 0..15.
-template <Element kElement, int kCount, class Address>
+// A warp writes its 16 rows of 8 kBlocks columns; `address(row, piece)` places 16-byte piece `piece` of row 0..15, or
+// with kSwap of the transpose: 8 kBlocks rows of two pieces.
+template <Element kElement, bool kSwap, int kCount, class Address>
 __device__ __forceinline__ void stage_fragment(const float (&d)[kCount], Address address) {
   constexpr int kBlocks = kCount / 4;
   const int lane = threadIdx.x % 32;
+  const auto target = [&](int j) {
+    return kSwap ? address(8 * j + lane / 16 * 8 + lane % 8, lane / 8 % 2) : address(lane % 16, j + lane / 16);
+  };
 #pragma unroll
   for (int j = 0; j + 1 < kBlocks; j += 2) {
-    store_matrix_x4(address(lane % 16, j + lane / 16), pack<kElement>(d[4 * j], d[4 * j + 1]),
-                    pack<kElement>(d[4 * j + 2], d[4 * j + 3]), pack<kElement>(d[4 * j + 4], d[4 * j + 5]),
-                    pack<kElement>(d[4 * j + 6], d[4 * j + 7]));
+    store_matrix_x4<kSwap>(target(j), pack<kElement>(d[4 * j], d[4 * j + 1]),
+                           pack<kElement>(d[4 * j + 2], d[4 * j + 3]), pack<kElement>(d[4 * j + 4], d[4 * j + 5]),
+                           pack<kElement>(d[4 * j + 6], d[4 * j + 7]));
   }
   if constexpr (kBlocks % 2 == 1) {
     constexpr int j = kBlocks - 1;
-    store_matrix_x2(address(lane % 16, j), pack<kElement>(d[4 * j], d[4 * j + 1]),
-                    pack<kElement>(d[4 * j + 2], d[4 * j + 3]));
+    store_matrix_x2<kSwap>(target(j), pack<kElement>(d[4 * j], d[4 * j + 1]),
+                           pack<kElement>(d[4 * j + 2], d[4 * j + 3]));
   }
 }
 

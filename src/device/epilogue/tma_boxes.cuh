@@ -1,4 +1,4 @@
-// Results through shared memory and out by TMA: boxes of 64 rows by the widest swizzle width that divides the tile.
+// Results through shared memory and out by TMA: boxes of the widest swizzle width that divides the columns.
 #pragma once
 
 #include "device/epilogue/staged.cuh"
@@ -6,15 +6,17 @@
 
 namespace warpsmith::device {
 
-template <int kColumns>
+// kRows x kColumns elements of C.
+template <int kRows, int kColumns>
 struct StoreBoxes {
   // A box must not reach into the next tile, which it would overwrite.
   static constexpr int kWidth = kColumns % 64 == 0 ? 64 : kColumns % 32 == 0 ? 32 : kColumns % 16 == 0 ? 16 : 8;
   static constexpr int kPitch = 2 * kWidth;
   static constexpr int kBoxes = kColumns / kWidth;
-  static constexpr int kBoxBytes = 64 * kPitch;
-  static constexpr int kBytes = kBoxes * kBoxBytes;  // of 64 rows
+  static constexpr int kBoxBytes = kRows * kPitch;
+  static constexpr int kBytes = kBoxes * kBoxBytes;
   static constexpr u32 kSwizzleMask = kWidth / 8 - 1;
+  static_assert(kBoxBytes % (8 * kPitch) == 0, "a box is whole swizzle periods");
 
   // Where the copy engine expects 16-byte piece `block` of a row: bits 4 and up are exchanged with bits 7 and up.
   static __device__ __forceinline__ u32 address(u32 base, int row, int block) {

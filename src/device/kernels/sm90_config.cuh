@@ -1,7 +1,7 @@
 // What an sm90 kernel is built from: the recipe's knobs and the problem's class, as one structural value.
 #pragma once
 
-#include "device/ptx/types.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/schedule/raster.cuh"
 
 namespace warpsmith::device {
@@ -12,6 +12,7 @@ enum class Epilogue {
   tma,     // through shared memory, tensor-map stores
 };
 
+// A, B, M and N are those of the product that is computed: with `swap`, of C^T = B^T A^T.
 struct Sm90Config {
   // Problem class.
   Element element = Element::f16;
@@ -26,8 +27,13 @@ struct Sm90Config {
   Raster raster = Raster::m;
   int group = 8;
   bool persistent = false;
+  bool streamk = false;   // tiles that do not fill a wave are dealt by stages
+  bool pingpong = false;  // consumers take whole tiles in turn
+  bool swap = false;      // the result is stored transposed
   bool pdl = false;
   Epilogue epilogue = Epilogue::staged;
+  int staging = 0;  // slices of 64 columns that the tma epilogue's buffer holds; 0: whole tiles
+  Evict evict_a = Evict::normal, evict_b = Evict::normal;
 };
 
 // Threads, registers and shared memory that follow from a configuration.
@@ -41,20 +47,31 @@ struct Sm90Plan {
   static constexpr int kConsumerRegisters = kConfig.consumers == 2 ? 232 : 160;
 
   static constexpr int kClusterSize = kConfig.cluster_m * kConfig.cluster_n * kConfig.split;
-  static constexpr int kWarpgroupRows = kConfig.tile_m / kConfig.consumers;
+  static constexpr int kSharers = kConfig.pingpong ? 1 : kConfig.consumers;  // warpgroups that multiply one tile
+  static constexpr int kWarpgroupRows = kConfig.tile_m / kSharers;
   static constexpr int kRowBlocks = kWarpgroupRows / 64;  // wgmma instructions along M
   static constexpr int kAccumulators = kRowBlocks * kConfig.tile_n / 2;
 
-  static_assert(kConfig.tile_m % (64 * kConfig.consumers) == 0, "each consumer takes a multiple of 64 rows");
+  static_assert(kConfig.tile_m % (64 * kSharers) == 0, "each consumer takes a multiple of 64 rows");
   static_assert(kConfig.tile_n % 8 == 0 && kConfig.tile_n >= 8 && kConfig.tile_n <= 256);
   static_assert(kConfig.tile_m <= 256, "a box has at most 256 rows");
   static_assert(kConfig.tile_k == 32 || kConfig.tile_k == 64 || kConfig.tile_k == 128);
   static_assert(kConfig.consumers >= 1 && kConfig.consumers <= 3);
   static_assert(kConfig.stages >= 2);
   static_assert(kClusterSize <= 16, "a cluster has at most 16 blocks");
-  static_assert(kAccumulators <= (kConfig.consumers == 3 ? 96 : 192), "the accumulators fit in the registers");
+  static constexpr bool kTransposes = kConfig.swap && kConfig.epilogue == Epilogue::direct;  // in registers
+  static constexpr int kPlainLimit = kConfig.consumers == 3 ? 96 : kConfig.streamk ? 160 : 192;
+  static constexpr int kAccumulatorLimit = !kTransposes ? kPlainLimit : kConfig.consumers == 1 ? 128 : 64;
+  static_assert(kAccumulators <= kAccumulatorLimit, "the accumulators fit in the registers");
   static_assert(kConfig.split == 1 || (kConfig.epilogue == Epilogue::staged && !kConfig.persistent),
                 "split-K reduces through the pipeline's shared memory");
+  static_assert((kConfig.swap ? kConfig.tile_n : kConfig.tile_m) % kConfig.split == 0, "a share is whole rows of C");
+  static_assert(!kConfig.streamk || kConfig.persistent, "stream-K blocks loop over pieces of tiles");
+  static_assert(!kConfig.pingpong || (kConfig.persistent && !kConfig.streamk && kConfig.consumers == 2),
+                "ping-pong takes two consumers that loop over whole tiles");
+  static_assert(kConfig.staging == 0 || (kConfig.epilogue == Epilogue::tma && kConfig.persistent && !kConfig.swap &&
+                                         kConfig.tile_n % 64 == 0 && kConfig.tile_n > 64 * kConfig.staging),
+                "a slice is one of several boxes of 64 columns");
 };
 
 }  // namespace warpsmith::device

@@ -1,88 +1,14 @@
 // C = A * B on Hopper: TMA loads into a ring of shared-memory stages, warpgroup matrix multiply, one producer and up to
-// three consumer warpgroups, clusters with multicast or with split-K, persistent or one tile per block.
+// three consumer warpgroups, clusters with multicast or with split-K, one tile per block or persistent, then also with
+// stream-K or with consumers that take turns.
 #pragma once
 
-#include "device/copy/operand_tile.cuh"
-#include "device/epilogue/cluster_reduce.cuh"
-#include "device/epilogue/tma_boxes.cuh"
-#include "device/kernels/sm90_config.cuh"
+#include "device/kernels/sm90_epilogue.cuh"
 #include "device/mma/warpgroup_tile.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
 
 namespace warpsmith::device {
-
-// Shared memory of a block: stages of A, stages of B, the epilogue's buffer, then the barriers. Where a block handles
-// one tile, the epilogue reuses the stages.
-template <Sm90Config kConfig>
-struct Sm90Memory {
-  using TileA = OperandTile<kConfig.tile_m, kConfig.tile_k, kConfig.a_k_major, kConfig.cluster_n>;
-  using TileB = OperandTile<kConfig.tile_n, kConfig.tile_k, kConfig.b_k_major, kConfig.cluster_m>;
-  using Partial = PartialTile<kConfig.tile_m, kConfig.tile_n, kConfig.split>;
-  using Rows = StagedRows<Sm90Plan<kConfig>::kWarpgroupRows, kConfig.tile_n>;
-  using Boxes = StoreBoxes<kConfig.tile_n>;
-
-  static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
-  static constexpr int kPipelineBytes = kConfig.stages * kStageBytes;
-  static constexpr int kEpilogueBytes = kConfig.split > 1                      ? Partial::kBytes
-                                        : kConfig.epilogue == Epilogue::staged ? kConfig.consumers* Rows::kBytes
-                                        : kConfig.epilogue == Epilogue::tma    ? kConfig.tile_m / 64 * Boxes::kBytes
-                                                                               : 0;
-  static constexpr int kA = 0;
-  static constexpr int kB = kConfig.stages * TileA::kBytes;
-  static constexpr int kEpilogue = kConfig.persistent ? round_up(kPipelineBytes, 1024) : 0;
-  static constexpr int kFull = round_up(max(kPipelineBytes, kEpilogue + kEpilogueBytes), 16);
-  static constexpr int kEmpty = kFull + 8 * kConfig.stages;
-  static constexpr int kBytes = kEmpty + 8 * kConfig.stages;
-};
-
-// Which tiles a block works on, and its place in the cluster. Ranks count along M, then N, then K.
-template <Sm90Config kConfig>
-struct Sm90Schedule {
-  static constexpr int kClusterSize = Sm90Plan<kConfig>::kClusterSize;
-  int clusters_m, clusters_n;  // of tiles
-  int rank = 0, rank_m = 0, rank_n = 0, rank_k = 0;
-  int index, stride;    // this cluster's first group of tiles, and the distance to its next
-  int first_k, last_k;  // range of stages along K
-
-  __device__ __forceinline__ Sm90Schedule(int m, int n, int k) {
-    clusters_m = ceil_div(ceil_div(m, kConfig.tile_m), kConfig.cluster_m);
-    clusters_n = ceil_div(ceil_div(n, kConfig.tile_n), kConfig.cluster_n);
-    if constexpr (kClusterSize > 1) {
-      rank = cluster_rank();
-      rank_m = rank % kConfig.cluster_m;
-      rank_n = rank / kConfig.cluster_m % kConfig.cluster_n;
-      rank_k = rank / (kConfig.cluster_m * kConfig.cluster_n);
-    }
-    index = blockIdx.x / kClusterSize;
-    stride = gridDim.x / kClusterSize;
-    const int stages_k = ceil_div(k, kConfig.tile_k);
-    first_k = stages_k * rank_k / kConfig.split;
-    last_k = stages_k * (rank_k + 1) / kConfig.split;
-  }
-
-  __device__ __forceinline__ bool valid() const { return index < clusters_m * clusters_n; }
-  __device__ __forceinline__ void advance() { index += kConfig.persistent ? stride : clusters_m * clusters_n; }
-
-  // First row and column of this block's tile.
-  __device__ __forceinline__ TileCoordinate origin() const {
-    const TileCoordinate tile = raster_tile<kConfig.raster, kConfig.group>(index, clusters_m, clusters_n);
-    return {(tile.m * kConfig.cluster_m + rank_m) * kConfig.tile_m,
-            (tile.n * kConfig.cluster_n + rank_n) * kConfig.tile_n};
-  }
-
-  // Blocks that use the same rows of A, the same columns of B, or either.
-  __device__ __forceinline__ u16 sharers_of_a() const {
-    int row = 0;
-#pragma unroll
-    for (int i = 0; i < kConfig.cluster_n; ++i) row |= 1 << i * kConfig.cluster_m;
-    return static_cast<u16>(row << (rank_m + rank_k * kConfig.cluster_m * kConfig.cluster_n));
-  }
-  __device__ __forceinline__ u16 sharers_of_b() const {
-    constexpr int kColumn = (1 << kConfig.cluster_m) - 1;
-    return static_cast<u16>(kColumn << (rank - rank_m));
-  }
-};
 
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> schedule, const TensorMap* map_a,
@@ -91,7 +17,8 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
   const u16 mask_a = schedule.sharers_of_a(), mask_b = schedule.sharers_of_b();
   RingPosition<kConfig.stages> ring;
   for (; schedule.valid(); schedule.advance()) {
-    const TileCoordinate origin = schedule.origin();
+    const TileCoordinate origin = schedule.origin;
+#pragma unroll 1
     for (int stage = schedule.first_k; stage < schedule.last_k; ++stage) {
       const u32 full = memory + Memory::kFull + 8 * ring.slot;
       mbarrier_wait(memory + Memory::kEmpty + 8 * ring.slot, ring.phase ^ 1);
@@ -118,20 +45,23 @@ __device__ __forceinline__ void sm90_release(u32 empty, u32 peers) {
   }
 }
 
-// Multiplies the stages of one tile into the accumulators. A slot is released once the next stage's group has been
-// issued and its own has completed; slots that will not be filled again need no release.
+// Multiplies the stages of one piece into the accumulators; `row` is this warpgroup's first in the tile. A slot is
+// released once the next stage's group has been issued and its own has completed; slots that will not be filled again
+// need no release. With ping-pong the other warpgroup may begin when this one has seen its last stage arrive: before,
+// it could take an earlier use of a slot for its own.
 template <Sm90Config kConfig, int kRowBlocks>
-__device__ __forceinline__ void sm90_multiply(u32 memory, int warpgroup, const Sm90Schedule<kConfig>& schedule,
-                                              RingPosition<kConfig.stages>& ring, u32 peers,
+__device__ __forceinline__ void sm90_multiply(u32 memory, int row, const Sm90Schedule<kConfig>& schedule,
+                                              RingPosition<kConfig.stages>& ring, u32 peers, u32 other_turn,
                                               float (&accumulators)[kRowBlocks][kConfig.tile_n / 2]) {
   using Memory = Sm90Memory<kConfig>;
   using TileA = typename Memory::TileA;
   using TileB = typename Memory::TileB;
-  const u64 a = TileA::descriptor(memory + Memory::kA) + TileA::row_offset(warpgroup * 64 * kRowBlocks);
+  const u64 a = TileA::descriptor(memory + Memory::kA) + TileA::row_offset(row);
   const u64 b = TileB::descriptor(memory + Memory::kB);
   const int count = schedule.last_k - schedule.first_k;
   const int releases = kConfig.persistent ? count : count - kConfig.stages;
   u32 previous = 0;
+#pragma unroll 1
   for (int i = 0; i < count; ++i) {
     mbarrier_wait(memory + Memory::kFull + 8 * ring.slot, ring.phase);
     multiply_stage<TileA, TileB, kConfig.element, kConfig.a_k_major, kConfig.b_k_major, kConfig.tile_k, kConfig.tile_n>(
@@ -141,91 +71,58 @@ __device__ __forceinline__ void sm90_multiply(u32 memory, int warpgroup, const S
     previous = memory + Memory::kEmpty + 8 * ring.slot;
     ring.advance();
   }
+  if constexpr (kConfig.pingpong) {
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(other_turn);
+  }
   wgmma_wait<0>();
 #pragma unroll
   for (int block = 0; block < kRowBlocks; ++block) pin_registers(accumulators[block]);
   if (count - 1 < releases) sm90_release<kConfig>(previous, peers);
 }
 
-// Writes one warpgroup's part of the tile, whose first element is (row, column) of C.
-template <Sm90Config kConfig, int kRowBlocks>
-__device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const float (&d)[kRowBlocks][kConfig.tile_n / 2],
-                                           const TensorMap* map_c, u16* c, int row, int column, int m, int n) {
-  using Memory = Sm90Memory<kConfig>;
-  const int thread = threadIdx.x % 128;
-  const int warp_row = thread / 32 * 16;
-  const int barrier = 1 + warpgroup;  // 0 is the block's own
-  if constexpr (kConfig.epilogue == Epilogue::direct) {
-#pragma unroll
-    for (int block = 0; block < kRowBlocks; ++block) {
-      store_fragment<kConfig.element>(c, row + 64 * block + warp_row, column, m, n, d[block]);
-    }
-  } else if constexpr (kConfig.epilogue == Epilogue::staged) {
-    const u32 base = memory + Memory::kEpilogue + warpgroup * Memory::Rows::kBytes;
-    if constexpr (kConfig.persistent) named_barrier_sync(barrier, 128);  // the last tile's rows have been read
-#pragma unroll
-    for (int block = 0; block < kRowBlocks; ++block) {
-      stage_fragment<kConfig.element>(
-          d[block], [&](int r, int piece) { return Memory::Rows::address(base, 64 * block + warp_row + r, piece); });
-    }
-    named_barrier_sync(barrier, 128);
-    Memory::Rows::template store<128>(base, thread, c, row, column, m, n);
-  } else {
-    const u32 base = memory + Memory::kEpilogue + warpgroup * kRowBlocks * Memory::Boxes::kBytes;
-    if constexpr (kConfig.persistent) {
-      if (thread == 0) tma_store_wait_read();
-      named_barrier_sync(barrier, 128);
-    }
-#pragma unroll
-    for (int block = 0; block < kRowBlocks; ++block) {
-      stage_fragment<kConfig.element>(d[block], [&](int r, int piece) {
-        return Memory::Boxes::address(base + block * Memory::Boxes::kBytes, warp_row + r, piece);
-      });
-    }
-    fence_async_shared();
-    named_barrier_sync(barrier, 128);
-    if (thread == 0) {
-#pragma unroll
-      for (int block = 0; block < kRowBlocks; ++block) {
-        Memory::Boxes::store(map_c, base + block * Memory::Boxes::kBytes, row + 64 * block, column);
-      }
-      tma_store_commit();
-    }
-  }
-}
-
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> schedule, const TensorMap* map_c, u16* c,
-                                             int m, int n) {
+                                             unsigned char* workspace, int m, int n) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   const int warpgroup = warp_uniform(threadIdx.x / 128);
+  const int row = kConfig.pingpong ? 0 : warpgroup * Plan::kWarpgroupRows;
   const u32 peers = schedule.sharers_of_a() | schedule.sharers_of_b();
+  const u32 own_turn = memory + Memory::kTurn + 8 * warpgroup,
+            other_turn = memory + Memory::kTurn + 8 * (warpgroup ^ 1);
+  u32 turn = warpgroup ^ 1;  // parity; the first warpgroup's first turn needs no leave
   RingPosition<kConfig.stages> ring;
-  float accumulators[Plan::kRowBlocks][kConfig.tile_n / 2];
+  if constexpr (kConfig.pingpong) {
+    if (warpgroup == 1) {
+      ring.skip(schedule.depth);
+      schedule.advance();
+    }
+  }
   for (; schedule.valid(); schedule.advance()) {
-    sm90_multiply<kConfig>(memory, warpgroup, schedule, ring, peers, accumulators);
-    const TileCoordinate origin = schedule.origin();
-    const int row = warpgroup * Plan::kWarpgroupRows;
+    float accumulators[Plan::kRowBlocks][kConfig.tile_n / 2];
+    if constexpr (kConfig.pingpong) {
+      mbarrier_wait(own_turn, turn);
+      turn ^= 1;
+    }
+    sm90_multiply<kConfig>(memory, row, schedule, ring, peers, other_turn, accumulators);
+    const TileCoordinate origin = schedule.origin;
     // The epilogue overwrites stages that other warps may still be reading.
     if constexpr (!kConfig.persistent && kConfig.epilogue != Epilogue::direct) {
       named_barrier_sync(8, Plan::kConsumerThreads);
     }
     if constexpr (kConfig.split > 1) {
-#pragma unroll
-      for (int block = 0; block < Plan::kRowBlocks; ++block) {
-        Memory::Partial::put(memory, row + 64 * block + threadIdx.x % 128 / 32 * 16, accumulators[block]);
-      }
-      cluster_sync();
-      constexpr int kStride = kConfig.cluster_m * kConfig.cluster_n;
-      Memory::Partial::template reduce<kConfig.element, Plan::kConsumerThreads>(
-          memory, threadIdx.x, schedule.rank_k, schedule.rank - schedule.rank_k * kStride, kStride, c, origin.m,
-          origin.n, m, n);
-      cluster_sync();  // the others may still be reading this block's partial sums
+      sm90_reduce_in_cluster<kConfig>(memory, schedule, row, accumulators, c, origin, m, n);
+    } else if (kConfig.streamk && !schedule.whole()) {
+      if constexpr (kConfig.streamk) sm90_leave<kConfig>(workspace, schedule, row, accumulators, origin, m, n);
     } else {
       sm90_write<kConfig>(memory, warpgroup, accumulators, map_c, c, origin.m + row, origin.n, m, n);
     }
+    if constexpr (kConfig.pingpong) {
+      ring.skip(schedule.depth);  // the other warpgroup's tile
+      schedule.advance();
+    }
   }
+  if constexpr (kConfig.streamk) sm90_reduce_shared_tiles<kConfig>(workspace, schedule, c, m, n);
   if constexpr (kConfig.epilogue == Epilogue::tma) {
     if (threadIdx.x % 128 == 0) tma_store_wait_read();
   }
@@ -233,44 +130,57 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
   if constexpr (kConfig.persistent && Plan::kClusterSize > 1) cluster_sync();
 }
 
-// map_a, map_b, map_c: tensor maps over the operands as stored, with the boxes of OperandTile and StoreBoxes.
+// map_a, map_b, map_c: tensor maps over the operands as stored, with the boxes of OperandTile and StoreBoxes. m, n: of
+// the product; with swap, A and B have changed places and C is its transpose. workspace: stream-K's, zero before and
+// after.
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c,
-                                          u16* c, int m, int n, int k) {
+                                          u16* c, unsigned char* workspace, int m, int n, int k) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   extern __shared__ __align__(1024) unsigned char shared[];
   const u32 memory = shared_address(shared);
   const int warp = warp_uniform(threadIdx.x / 32);
   constexpr int kProducerWarp = 4 * kConfig.consumers;
+  constexpr bool kMulticast = kConfig.cluster_m * kConfig.cluster_n > 1;
 
-  // Prologue.
-  if (warp == kProducerWarp && is_first_lane()) {
-    if (memory % 1024 != 0) __trap();  // swizzles are functions of the address
-    prefetch_tensor_map(map_a);
-    prefetch_tensor_map(map_b);
-    if constexpr (kConfig.epilogue == Epilogue::tma) prefetch_tensor_map(map_c);
-    constexpr int kReleases = kConfig.consumers * (kConfig.cluster_m + kConfig.cluster_n - 1);
-    for (int stage = 0; stage < kConfig.stages; ++stage) {
-      mbarrier_init(memory + Memory::kFull + 8 * stage, 1);
-      mbarrier_init(memory + Memory::kEmpty + 8 * stage, kReleases);
+  // Prologue. The first loads are what everything waits for: nothing comes before them that could come later.
+  const Sm90Schedule<kConfig> schedule(m, n, k);
+  if (warp == kProducerWarp) {
+    if (is_first_lane()) {
+      if (memory % 1024 != 0) __trap();  // swizzles are functions of the address
+      prefetch_tensor_map(map_a);
+      prefetch_tensor_map(map_b);
+      if constexpr (kConfig.epilogue == Epilogue::tma) prefetch_tensor_map(map_c);
+      constexpr int kReleases = Plan::kSharers * (kConfig.cluster_m + kConfig.cluster_n - 1);
+      for (int stage = 0; stage < kConfig.stages; ++stage) {
+        mbarrier_init(memory + Memory::kFull + 8 * stage, 1);
+        mbarrier_init(memory + Memory::kEmpty + 8 * stage, kReleases);
+      }
+      if constexpr (kConfig.pingpong) {
+        mbarrier_init(memory + Memory::kTurn, 1);
+        mbarrier_init(memory + Memory::kTurn + 8, 1);
+      }
+      mbarrier_init_fence();
     }
-    mbarrier_init_fence();
+    __syncwarp();
   }
-  if constexpr (kConfig.cluster_m * kConfig.cluster_n > 1) {
+  // The producer's own barriers are ready for it; only multicast needs those of its peers too.
+  if constexpr (kMulticast) {
     cluster_sync();
-  } else {
-    named_barrier_sync(0, Plan::kThreads);
+  } else if (warp == kProducerWarp) {
+    named_barrier_arrive(0, Plan::kConsumerThreads + 32);
+  } else if (warp < kProducerWarp) {
+    named_barrier_sync(0, Plan::kConsumerThreads + 32);
   }
   if constexpr (kConfig.pdl) grid_dependency_wait();
-  const Sm90Schedule<kConfig> schedule(m, n, k);
 
   if (warp >= kProducerWarp) {
     if constexpr (Plan::kReallocatesRegisters) release_registers_to<Plan::kProducerRegisters>();
     if (warp == kProducerWarp && is_first_lane()) sm90_produce<kConfig>(memory, schedule, map_a, map_b);
   } else {
     if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
-    sm90_consume<kConfig>(memory, schedule, map_c, c, m, n);
+    sm90_consume<kConfig>(memory, schedule, map_c, c, workspace, m, n);
   }
 }
 

@@ -1,4 +1,5 @@
-// Warp-wide 8x8 matrix loads and stores and the mma instruction (PTX ISA, "ldmatrix", "stmatrix", "mma.m16n8k16").
+// Warp-wide 8x8 matrix loads, the transposition of a matrix in registers and the mma instruction (PTX ISA, "ldmatrix",
+// "movmatrix", "mma.m16n8k16").
 #pragma once
 
 #include "device/ptx/types.cuh"
@@ -20,6 +21,16 @@ __device__ __forceinline__ void load_matrix_x4(u32 address, u32 (&r)[4]) {
                  : "memory");
   }
 }
+
+// An 8x8 matrix of which lane i holds row i / 4, columns 2 (i % 4) + {0, 1}: its transpose, held the same way.
+__device__ __forceinline__ u32 transpose_matrix(u32 word) {
+  u32 transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(word));
+  return transposed;
+}
+
+// Keeps what follows from `value` from being computed earlier than here, among the instructions above and below.
+__device__ __forceinline__ void compute_here(int& value) { asm volatile("" : "+r"(value)); }
 
 // d (16x8, FP32) += a (16x16, row-major fragments) * b (16x8, column-major fragments).
 template <Element kElement>

@@ -43,6 +43,11 @@ struct RingPosition {
       phase ^= 1;
     }
   }
+  __device__ __forceinline__ void skip(u32 positions) {
+    const u32 at = slot + positions;
+    phase ^= at / kStages & 1;
+    slot = at % kStages;
+  }
 };
 
 }  // namespace warpsmith::device

@@ -1,4 +1,4 @@
-// Reconstructed. Runs device code on the CPU: every thread of the grid is a fiber, clusters run one after the other,
+// Runs device code on the CPU: every thread of the grid is a fiber, clusters run one after the other,
 // and every access to memory is checked for bounds and alignment. run() returns what went wrong first, or "".
 #pragma once
 

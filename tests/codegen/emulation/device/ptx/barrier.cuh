@@ -1,4 +1,4 @@
-// Reconstructed. Emulated barriers of a block and of a cluster; a remote address holds its rank, plus one, above
+// Emulated barriers of a block and of a cluster; a remote address holds its rank, plus one, above
 // bit 24.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Reconstructed. Emulated conversions, to nearest even.
+// Emulated conversions, to nearest even.
 #pragma once
 
 #include "device/ptx/types.cuh"

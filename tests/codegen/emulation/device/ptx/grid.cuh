@@ -1,4 +1,4 @@
-// Reconstructed. Programmatic dependent launch means nothing here: one grid runs at a time.
+// Programmatic dependent launch means nothing here: one grid runs at a time.
 #pragma once
 
 namespace warpsmith::device {

@@ -1,4 +1,4 @@
-// Reconstructed. Emulated mma.m16n8k16: lanes show one another their fragments, then each computes its own results.
+// Emulated mma.m16n8k16: lanes show one another their fragments, then each computes its own results.
 #pragma once
 
 #include "device/ptx/convert.cuh"

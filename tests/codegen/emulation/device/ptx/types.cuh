@@ -1,4 +1,4 @@
-// Reconstructed. Emulated types and built-in names.
+// Emulated types and built-in names.
 #pragma once
 
 #include "emulator.h"
