@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# On a GPU host: shows what the evaluator is worth, with what scripts/stage.sh made: attacks caught and honest kernels
+# not accused, one ratio in ten processes, cuBLASLt against itself, verdicts a second, faults.
+#   scripts/gpu/evaluator.sh [STEP...]     STEP: attacks, spread, self, throughput, faults; default all
+# Results: ${OUT:-results/h200}/{attacks.jsonl,spread.jsonl,self.jsonl,throughput.jsonl,faults.txt,evaluator.txt}, which
+# bench/evaluator_evidence.py turns into results/h200/evaluator.json. Exit codes: 0 all well, 1 not, 3 nothing staged.
+# The steps are called by name.
+# shellcheck disable=SC2317
+set -uo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+root=$(cd -- "$here/../.." && pwd -P)
+stage=$root/stage
+out=${OUT:-$root/results/h200}
+steps=${*:-attacks spread self throughput faults}
+readonly shapes=$root/bench/shapes
+if [[ ! -x $stage/warpsmith ]]; then
+  echo "evaluator: nothing staged at $stage; run scripts/stage.sh first" >&2
+  exit 3
+fi
+mkdir -p "$out" || exit 3
+out=$(cd -- "$out" && pwd -P)
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
+export PATH=$PATH:/usr/local/cuda/bin
+status=0
+
+# step NAME LIMIT COMMAND...: under a time limit; says how it went and how long it took. Output in $out/NAME.
+step() {
+  local name=$1 limit=$2 start=$SECONDS code=0
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" >"$out/$name" 2>"$scratch/log" || code=$?
+  printf '%-32s exit code %d, %d s\n' "$name" "$code" $((SECONDS - start))
+  if ((code != 0)); then
+    status=1
+    tail -n 3 "$scratch/log"
+  fi
+}
+
+attacks() {
+  local program test
+  for program in "$stage"/warpsmith-*; do ln -sf "../${program##*/}" "$stage/tests/${program##*/}"; done
+  rm -f "$out/attacks.jsonl"
+  export WARPSMITH_ATTACKS_OUT=$out/attacks.jsonl
+  for test in device_attacks_test host_attacks_test; do
+    step "$test.txt" 240 "$stage/tests/$test"
+    grep -E '^\[  (PASSED|FAILED)' "$out/$test.txt" | sort -u
+  done
+}
+
+spread() {
+  step spread.jsonl 360 "$stage/warpsmith" bench --shapes "$shapes/spread.txt" --target sm90 --layout tn \
+    --repeat-processes 10 --json
+}
+
+self() { step self.jsonl 300 "$stage/warpsmith" bench --shapes "$shapes/self.txt" --target sm90 --self --json; }
+
+throughput() {
+  local shape
+  : >"$out/throughput.jsonl"
+  for shape in 64x64x64 512x512x512 1024x512x1024; do
+    step throughput.part 60 "$stage/warpsmith" bench "$shape" --target sm90 --layout tn --first 8 --throughput 5s --json
+    cat "$out/throughput.part" >>"$out/throughput.jsonl"
+  done
+  rm -f "$out/throughput.part"
+}
+
+faults() { OUT=$out "$here/faults.sh" || status=1; }
+
+for name in $steps; do
+  case $name in
+    attacks | spread | self | throughput | faults) ;;
+    *)
+      echo "evaluator: unknown step '$name'; accepted: attacks, spread, self, throughput, faults" >&2
+      exit 2
+      ;;
+  esac
+done
+{
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  for name in $steps; do $name; done
+  exit "$status"
+} 2>&1 | tee "$out/evaluator.txt"
+exit "${PIPESTATUS[0]}"
