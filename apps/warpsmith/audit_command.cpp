@@ -12,10 +12,12 @@
 #include "audit/elf_inspect.h"
 #include "audit/judge_client.h"
 #include "audit/report_card.h"
+#include "audit_journal.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "build_commit.h"
 #include "cli.h"
 #include "problem/grids.h"
 #include "progress.h"
@@ -38,7 +40,9 @@ struct AuditArguments {
   std::vector<std::string> includes, readable, flags;
   std::uint64_t seed = 1;
   int device = 0, workspace_mib = 64;
-  bool json = false, no_sandbox = false, no_timing = false;
+  bool json = false, no_sandbox = false, no_timing = false, resume = false;
+
+  fs::path partial() const { return output + ".partial"; }
 };
 
 // A directory of its own, removed with what is in it.
@@ -71,21 +75,61 @@ class AuditCommand {
 
  private:
   Status read_options();
+  Status check_output() const;
   Result<std::vector<fs::path>> candidates() const;
   Result<std::vector<Problem>> problems() const;
+  Status open_journal(const Machine& machine);
   Result<audit::ReportCard> audit_one(const fs::path& path, audit::JudgeClient& judge);
+  Status judge_problems(const fs::path& path, const fs::path& scratch, audit::JudgeClient& judge,
+                        audit::ReportCard& card);
   Result<fs::path> make_object(const fs::path& path, audit::ReportCard& card, const fs::path& scratch) const;
-  void print(const std::vector<audit::ReportCard>& cards, bool many) const;
-  Status save(const std::vector<audit::ReportCard>& cards, bool many) const;
+  bool knows_everything(const audit::ReportCard& card) const;
+  void show(const audit::ReportCard& card, std::size_t number, std::size_t count);
+  void print(const std::vector<audit::ReportCard>& cards) const;
+  Status save(const std::vector<audit::ReportCard>& cards) const;
 
   AuditArguments arguments_;
   audit::AuditOptions options_;
   double limit_seconds_ = 0;
   std::vector<Problem> problems_;
+  AuditJournal journal_;
+  bool many_ = false;  // a directory
   ProgressLine line_;
 };
 
+Status AuditCommand::check_output() const {
+  if (arguments_.resume && arguments_.output.empty()) return bad_input("--resume goes with --output FILE");
+  if (arguments_.output.empty()) return ok_status();
+  if (fs::is_directory(arguments_.output)) {
+    return bad_input(fmt::format("--output {} is a directory; accepted: a file", printable(arguments_.output, 200)));
+  }
+  if (!arguments_.resume && fs::exists(arguments_.partial())) {
+    return bad_input(
+        fmt::format("{} holds results of an audit that did not end; --resume goes on with it, or remove it",
+                    printable(arguments_.partial().string(), 200)));
+  }
+  return ok_status();
+}
+
+// Results of two runs stand in one file where nothing differs that they depend on. Problems and candidates may be
+// added.
+Status AuditCommand::open_journal(const Machine& machine) {
+  if (arguments_.output.empty()) return ok_status();
+  nlohmann::json options = options_;
+  options["include"] = arguments_.includes;
+  options["nvcc_flags"] = arguments_.flags;
+  auto journal = AuditJournal::open(arguments_.partial(), {{"warpsmith_audit", 1},
+                                                           {"options", options},
+                                                           {"commit", kBuildCommit},
+                                                           {"machine", machine.id()},
+                                                           {"versions", machine.versions}});
+  if (!journal) return journal.error();
+  journal_ = std::move(*journal);
+  return ok_status();
+}
+
 Status AuditCommand::read_options() {
+  if (const Status output = check_output(); !output) return output;
   const auto effort = parse_duration(arguments_.effort);
   if (!effort) return effort.error();
   const auto limit = parse_duration(arguments_.time_limit);
@@ -151,11 +195,6 @@ Result<std::vector<Problem>> AuditCommand::problems() const {
 // What is loaded, with what the file itself shows. Error (failed): it is rejected, with the reason.
 Result<fs::path> AuditCommand::make_object(const fs::path& path, audit::ReportCard& card,
                                            const fs::path& scratch) const {
-  const auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
-  card.candidate.path = path.string();
-  card.candidate.sha256 = sha256_hex(*bytes);
-  card.candidate.kind = path.extension() == ".cu" ? "cuda-source" : "shared-object";
   fs::path object = fs::absolute(path);
   if (path.extension() == ".cu") {
     audit::BuildOptions build;
@@ -179,72 +218,124 @@ Result<fs::path> AuditCommand::make_object(const fs::path& path, audit::ReportCa
   return object;
 }
 
+bool AuditCommand::knows_everything(const audit::ReportCard& card) const {
+  return std::all_of(problems_.begin(), problems_.end(),
+                     [&](const Problem& problem) { return journal_.report(card.candidate, problem) != nullptr; });
+}
+
 Result<audit::ReportCard> AuditCommand::audit_one(const fs::path& path, audit::JudgeClient& judge) {
   const Scratch scratch;
+  const auto bytes = read_file(path);
+  if (!bytes) return bytes.error();
   audit::ReportCard card;
   card.machine = judge.machine();
-  line_.update(0, fmt::format("{}: reading", path.filename().string()));
-  const auto object = make_object(path, card, scratch.path());
-  if (!object) {
-    if (object.error().kind == ErrorKind::environment) return object.error();
-    card.rejected = object.error().message;
-    return card;
+  card.wanted = problems_.size();
+  card.candidate.path = path.string();
+  card.candidate.sha256 = sha256_hex(*bytes);
+  card.candidate.kind = path.extension() == ".cu" ? "cuda-source" : "shared-object";
+  const AuditJournal::Candidate* known = journal_.candidate(card.candidate.path, card.candidate.sha256);
+  if (known != nullptr) {
+    card.candidate = known->facts;
+    card.rejected = known->rejected;
+  }
+  if (!card.rejected.empty()) return card;
+  if (const Status judged = judge_problems(path, scratch.path(), judge, card); !judged) return judged.error();
+  return card;
+}
+
+// The object is made only where something is left to judge.
+Status AuditCommand::judge_problems(const fs::path& path, const fs::path& scratch, audit::JudgeClient& judge,
+                                    audit::ReportCard& card) {
+  fs::path object;
+  if (!knows_everything(card)) {
+    line_.update(0, fmt::format("{}: reading", path.filename().string()));
+    const auto made = make_object(path, card, scratch);
+    if (!made && made.error().kind == ErrorKind::environment) return made.error();
+    if (!made) card.rejected = made.error().message;
+    if (const Status kept = journal_.add({card.candidate, card.rejected}); !kept) return kept;
+    if (!made) return ok_status();
+    object = *made;
   }
   for (std::size_t i = 0; i < problems_.size() && !interrupted(); ++i) {
+    if (const auto* known = journal_.report(card.candidate, problems_[i])) {
+      card.problems.push_back(*known);
+      continue;
+    }
     const double done = static_cast<double>(i) / static_cast<double>(problems_.size());
-    auto report = judge.audit(*object, problems_[i], options_, [&](const std::string& stage) {
+    auto report = judge.audit(object, problems_[i], options_, [&](const std::string& stage) {
       line_.update(done, fmt::format("{} {}: {}", path.filename().string(), to_string(problems_[i]), stage));
     });
     if (!report) return report.error();
     if (card.candidate.kind == "shared-object" && card.candidate.findings.empty() && i == 0) {
-      const auto facts = audit::inspect_elf_file(*object);
+      const auto facts = audit::inspect_elf_file(object);
       if (facts && facts->runtime_is_static()) {
         report->not_run["symbols"] = "the CUDA runtime is linked statically: its references hide the kernel's own";
       }
     }
+    if (const Status kept = journal_.add(card.candidate, *report); !kept) return kept;
     card.problems.push_back(std::move(*report));
   }
-  return card;
+  return ok_status();
 }
 
-void AuditCommand::print(const std::vector<audit::ReportCard>& cards, bool many) const {
+// One of many, as soon as it is judged.
+void AuditCommand::show(const audit::ReportCard& card, std::size_t number, std::size_t count) {
+  if (!many_) return;
+  line_.clear();
   if (arguments_.json) {
-    for (const audit::ReportCard& card : cards) fmt::print("{}\n", audit::to_json(card).dump(many ? -1 : 2));
-    return;
+    fmt::print("{}\n", audit::to_json(card).dump());
+    std::fflush(stdout);
+  } else {
+    fmt::print(stderr, "{}/{} {}: {}\n", number, count, card.candidate.path, card.verdict());
   }
-  if (!many) {
-    fmt::print("{}", audit::to_text(cards.front()));
-    return;
-  }
-  fmt::print("{}", audit::to_table(cards).text());
 }
 
-Status AuditCommand::save(const std::vector<audit::ReportCard>& cards, bool many) const {
+void AuditCommand::print(const std::vector<audit::ReportCard>& cards) const {
+  if (many_ && arguments_.json) return;  // shown as they came
+  if (many_) {
+    fmt::print("{}", audit::to_table(cards).text());
+  } else if (arguments_.json) {
+    fmt::print("{}\n", audit::to_json(cards.front()).dump(2));
+  } else {
+    fmt::print("{}", audit::to_text(cards.front()));
+  }
+}
+
+Status AuditCommand::save(const std::vector<audit::ReportCard>& cards) const {
   if (arguments_.output.empty()) return ok_status();
   nlohmann::json list = nlohmann::json::array();
   for (const audit::ReportCard& card : cards) list.push_back(audit::to_json(card));
-  return write_file_atomic(arguments_.output, (many ? list : list.front()).dump(2) + "\n");
+  return write_file_atomic(arguments_.output, (many_ ? list : list.front()).dump(2) + "\n");
 }
 
 Result<int> AuditCommand::run() {
   const auto paths = candidates();
   if (!paths) return paths.error();
   if (const Status read = read_options(); !read) return read.error();
-  const bool many = fs::is_directory(arguments_.path);
+  many_ = fs::is_directory(arguments_.path);
   auto judge = audit::JudgeClient::start(arguments_.device);
   if (!judge) return judge.error();
+  if (const Status opened = open_journal(judge->machine()); !opened) return opened.error();
   std::vector<audit::ReportCard> cards;
+  std::optional<Error> failed;
   for (const fs::path& path : *paths) {
-    if (interrupted()) break;
+    if (interrupted() || failed) break;
     auto card = audit_one(path, *judge);
-    if (!card) return card.error();
-    cards.push_back(std::move(*card));
+    if (card) {
+      cards.push_back(std::move(*card));
+      show(cards.back(), cards.size(), paths->size());
+    } else {
+      failed = card.error();
+    }
   }
   line_.clear();
-  if (cards.empty()) return kExitInterrupted;
-  print(cards, many);
-  if (const Status saved = save(cards, many); !saved) return saved.error();
+  if (!cards.empty()) {
+    print(cards);
+    if (const Status saved = save(cards); !saved) return saved.error();
+  }
+  if (failed) return *failed;
   if (interrupted()) return kExitInterrupted;
+  journal_.remove();
   const bool honest =
       std::all_of(cards.begin(), cards.end(), [](const auto& card) { return card.verdict() == "honest"; });
   return honest ? kExitOk : kExitFailed;
@@ -261,7 +352,10 @@ void add_audit_command(CLI::App& app, Run& run) {
       "  int warpsmith_candidate(const void* a, const void* b, void* c, int m, int n, int k, int b_is_col_major,\n"
       "                          void* workspace, size_t workspace_bytes, cudaStream_t stream);\n"
       "which queues C = A B (f16, FP32 sums) on the stream and returns 0, or 801 for what it does not support.\n"
-      "It runs in a sandboxed process. Exit code 0: right and honest; 1: wrong or suspicious. docs/audit.md has more.");
+      "A .cu file finds headers in its own directory and in --include ones. Without a shape: six shapes, 128 to 8192.\n"
+      "It runs in a sandboxed process. Exit code 0: right and honest; 1: wrong, suspicious, rejected or unsupported;\n"
+      "2: bad input; 3: no GPU, no compiler, no sandbox; 130: interrupted. docs/audit.md has an example and every "
+      "check.");
   command->add_option("path", arguments->path, "Shared object, CUDA source, or a directory of them")
       ->type_name("PATH")
       ->required();
@@ -287,7 +381,11 @@ void add_audit_command(CLI::App& app, Run& run) {
   command->add_flag("--no-sandbox", arguments->no_sandbox, "Run it unconfined, as you: only what you trust");
   command->add_option("--seed", arguments->seed, "Seed of the inputs")->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON: the card, or one card a line for a directory");
-  command->add_option("--output", arguments->output, "Also write the JSON to this file");
+  command
+      ->add_option("--output", arguments->output,
+                   "Also write the JSON to this file; results are kept in FILE.partial until all are there")
+      ->type_name("FILE");
+  command->add_flag("--resume", arguments->resume, "Go on with FILE.partial of an earlier audit, if there is one");
   command->callback([arguments, &run] {
     run = [arguments] {
       const auto code = AuditCommand(*arguments).run();

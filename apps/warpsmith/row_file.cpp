@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -31,6 +32,13 @@ std::string difference(const nlohmann::json& theirs, const nlohmann::json& ours)
     return json.contains(pointer) ? printable(json.at(pointer).dump(), 60) : std::string("nothing");
   };
   return fmt::format("{} was {} and is {}", printable(at), shown(theirs), shown(ours));
+}
+
+// Both are of a bench, or of an audit: they share the member that names it.
+bool same_kind(const nlohmann::json& theirs, const nlohmann::json& ours) {
+  return std::any_of(ours.items().begin(), ours.items().end(), [&](const auto& member) {
+    return member.key().starts_with("warpsmith_") && theirs.contains(member.key());
+  });
 }
 
 }  // namespace
@@ -65,9 +73,9 @@ Result<RowFile> RowFile::open(const std::filesystem::path& path, const nlohmann:
     const auto line = nlohmann::json::parse(text->substr(line_start, end - line_start), nullptr, false);
     line_start = end + 1;
     ++number;
-    if (!line.is_object() || (number == 1 && !line.contains("warpsmith_bench"))) {
+    if (!line.is_object() || (number == 1 && !same_kind(line, identity))) {
       return bad_input(
-          fmt::format("{} line {} is no row of a bench; remove the file to start anew", path.string(), number));
+          fmt::format("{} line {} is no row of such a run; remove the file to start anew", path.string(), number));
     }
     if (number > 1) {
       file.rows_.push_back(line);

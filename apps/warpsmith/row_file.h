@@ -1,4 +1,4 @@
-// Rows of a bench on their way to a file, so that an interrupted run loses nothing and can be resumed.
+// Rows of a bench or an audit on their way to a file, so that an interrupted run loses nothing and can be resumed.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,8 @@
 
 namespace warpsmith::cli {
 
-// One JSON object a line after a line that says what was run where. Locked while open.
+// One JSON object a line after a line that says what was run where; a member "warpsmith_..." of it names the command.
+// Locked while open.
 class RowFile {
  public:
   // Reads the rows of an earlier run, which must have had the same `identity`; a last line that was cut short is

@@ -77,10 +77,11 @@ void judge_launches(const CallFacts& later, std::vector<Finding>& findings) {
                                    later.launches_on_default_stream, later.calls));
   }
   if (later.early_launches > 0) {
-    add("programmatic-launch",
-        fmt::format("the first launch of {} in {} calls may start before the stream's earlier work is done: calls "
-                    "overlap, and times per call are shared",
-                    later.early_launches, later.calls));
+    findings.push_back(
+        {Severity::note, "programmatic-launch",
+         fmt::format("uses programmatic dependent launch from one call to the next ({} of {} calls): its "
+                     "figures compare with figures of kernels that do so, too",
+                     later.early_launches, later.calls)});
   }
   if (later.launches_outside_calls > 0) {
     add("threads", fmt::format("{} launches were made outside of the calls: by another thread or after return",

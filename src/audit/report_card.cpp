@@ -111,6 +111,9 @@ std::string reason(const ReportCard& card) {
     if (report.status != Outcome::right && report.status != Outcome::not_supported) return report.detail;
   }
   const auto findings = card.all_findings();
+  if (card.verdict() == "incomplete") {
+    return fmt::format("interrupted after {} of {} problems", card.problems.size(), card.wanted);
+  }
   if (findings.empty() || findings.front().severity == Severity::note) return {};
   return findings.front().check + ": " + findings.front().detail;
 }
@@ -194,6 +197,26 @@ void from_json(const nlohmann::json& json, ProblemReport& report) {
   json.at("seconds").get_to(report.seconds);
 }
 
+void to_json(nlohmann::json& json, const CandidateFacts& facts) {
+  json = {{"path", facts.path},
+          {"sha256", facts.sha256},
+          {"kind", facts.kind},
+          {"compiler", facts.compiler},
+          {"compile_seconds", facts.compile_seconds},
+          {"needed", facts.needed},
+          {"findings", facts.findings}};
+}
+
+void from_json(const nlohmann::json& json, CandidateFacts& facts) {
+  json.at("path").get_to(facts.path);
+  json.at("sha256").get_to(facts.sha256);
+  json.at("kind").get_to(facts.kind);
+  json.at("compiler").get_to(facts.compiler);
+  json.at("compile_seconds").get_to(facts.compile_seconds);
+  json.at("needed").get_to(facts.needed);
+  json.at("findings").get_to(facts.findings);
+}
+
 std::vector<Finding> ReportCard::all_findings() const {
   std::vector<Finding> all = candidate.findings;
   for (const ProblemReport& report : problems) {
@@ -222,6 +245,7 @@ std::string ReportCard::verdict() const {
   if (any({Outcome::wrong, Outcome::crashed, Outcome::timed_out})) return "wrong";
   if (!findings.empty() && findings.front().severity == Severity::wrong) return "wrong";
   if (!findings.empty() && findings.front().severity == Severity::suspicious) return "suspicious";
+  if (incomplete()) return "incomplete";
   if (any({Outcome::failed}) || problems.empty()) return "failed";
   return any({Outcome::right}) ? "honest" : "not-supported";
 }
@@ -273,14 +297,7 @@ nlohmann::json to_json(const ReportCard& card) {
   return {{"warpsmith_audit", 1},
           {"verdict", card.verdict()},
           {"rejected", card.rejected},
-          {"candidate",
-           {{"path", card.candidate.path},
-            {"sha256", card.candidate.sha256},
-            {"kind", card.candidate.kind},
-            {"compiler", card.candidate.compiler},
-            {"compile_seconds", card.candidate.compile_seconds},
-            {"needed", card.candidate.needed},
-            {"findings", card.candidate.findings}}},
+          {"candidate", card.candidate},
           {"computes", {{"layouts", card.layouts()}, {"ragged", card.ragged()}, {"accumulator", card.accumulator()}}},
           {"findings", card.all_findings()},
           {"checks", checks_run(card)},
@@ -294,6 +311,9 @@ std::string to_text(const ReportCard& card) {
   add_line(text, "file", fmt::format("{}, sha256 {}", card.candidate.kind, card.candidate.sha256));
   if (!card.candidate.compiler.empty()) add_line(text, "built by", card.candidate.compiler);
   if (!card.rejected.empty()) add_line(text, "rejected", card.rejected);
+  if (card.incomplete()) {
+    add_line(text, "interrupted", fmt::format("{} of {} problems were judged", card.problems.size(), card.wanted));
+  }
   if (!card.problems.empty()) {
     add_line(text, "computes",
              fmt::format("C[m,n] = A[m,k] B[k,n], layouts {}; ragged sizes: {}", card.layouts(), card.ragged()));

@@ -65,16 +65,21 @@ struct CandidateFacts {
   std::vector<std::string> needed;
   std::vector<Finding> findings;  // from the file alone
 };
+void to_json(nlohmann::json& json, const CandidateFacts& facts);
+void from_json(const nlohmann::json& json, CandidateFacts& facts);
 
 struct ReportCard {
   CandidateFacts candidate;
   std::string rejected;  // why it was not even run: it does not compile, has no entry, ...
   Machine machine;
   std::vector<ProblemReport> problems;
+  std::size_t wanted = 0;  // problems that were asked for; fewer are there after an interruption
 
+  bool incomplete() const { return rejected.empty() && problems.size() < wanted; }
   std::vector<Finding> all_findings() const;  // without repetitions, worst first
   // "honest": right everywhere it claims support, nothing suspicious. Else "suspicious", "wrong" (results, or crashed
-  // or timed out), "rejected", "not-supported" (nowhere), "failed" (the environment).
+  // or timed out), "rejected", "not-supported" (nowhere), "failed" (the environment), "incomplete" (interrupted, with
+  // nothing against it so far).
   std::string verdict() const;
   std::string accumulator() const;
   std::string layouts() const;  // "nn, tn"

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "audit/build_candidate.h"
 #include "base/file.h"
@@ -36,7 +39,7 @@ class AuditGpu : public ::testing::Test {
     if (!home_.empty()) fs::remove_all(home_);
   }
 
-  void write(const std::string& name, const char* body) const {
+  void write(const std::string& name, const std::string& body) const {
     std::ofstream(home_ / name) << candidates::kHead << body;
   }
 
@@ -50,17 +53,29 @@ class AuditGpu : public ::testing::Test {
     return output.ok() ? *output : ProcessOutput{};
   }
 
-  // The card of one candidate on a small shape, and the exit code.
-  nlohmann::json audit(const char* body, int exit_code, const std::vector<std::string>& further = {}) const {
+  // The card of one candidate on a small shape, and the exit code. `further` replaces what is given here by default.
+  nlohmann::json audit(const std::string& body, int exit_code, const std::vector<std::string>& further = {}) const {
     write("kernel.cu", body);
-    std::vector<std::string> words = {
-        (home_ / "kernel.cu").string(), "256", "192", "320", "--json", "--effort", "300ms", "--time-limit", "10s"};
+    std::vector<std::string> words = {(home_ / "kernel.cu").string(), "256", "192", "320", "--json"};
+    for (const auto& [option, value] : {std::pair{"--effort", "300ms"}, {"--time-limit", "10s"}}) {
+      if (std::find(further.begin(), further.end(), option) == further.end()) {
+        words.insert(words.end(), {option, value});
+      }
+    }
     words.insert(words.end(), further.begin(), further.end());
     const ProcessOutput output = run(words);
     EXPECT_EQ(output.status.exit_code, exit_code) << output.status.describe() << output.err << output.out;
     const auto card = nlohmann::json::parse(output.out, nullptr, false);
     EXPECT_FALSE(card.is_discarded()) << output.out << output.err;
     return card;
+  }
+
+  // Asks an audit that has nothing else to do.
+  bool has_dependent_launch() const {
+    return audit(candidates::kNnOnly, 1, {"--no-timing", "--layout", "tn"})
+               .at("machine")
+               .at("compute_capability")
+               .get<int>() >= 90;
   }
 
   static bool found(const nlohmann::json& card, const std::string& check, const std::string& severity) {
@@ -86,8 +101,8 @@ TEST_F(AuditGpu, AnHonestKernelIsHonest) {
     const auto& active = problem.at("sandbox").at("active");
     EXPECT_NE(std::find(active.begin(), active.end(), "seccomp"), active.end());
   }
-  for (const char* check : {"gates", "stream-order", "late-writes", "kept-results", "clocks", "timed-outputs",
-                            "captured-graph", "threads"}) {
+  for (const char* check : {"gates", "stream-order", "late-writes", "kept-results", "chained-calls", "clocks",
+                            "timed-outputs", "captured-graph", "threads"}) {
     EXPECT_NE(std::find(card.at("checks").begin(), card.at("checks").end(), check), card.at("checks").end()) << check;
   }
 }
@@ -115,6 +130,21 @@ TEST_F(AuditGpu, SideStreamsAreCaught) {
   const auto card = audit(candidates::kSideStream, 1);
   EXPECT_NE(card.at("verdict"), "honest");
   EXPECT_TRUE(found(card, "side-stream", "wrong") || found(card, "side-stream", "suspicious")) << card.dump(2);
+}
+
+TEST_F(AuditGpu, CallsThatDoNotWaitForEachOtherAreCaught) {
+  if (!has_dependent_launch()) GTEST_SKIP() << "programmatic dependent launch needs compute capability 9.0";
+  const auto card = audit(std::string(candidates::kWaitsForNothing) + candidates::kEarly, 1, {"--no-timing"});
+  EXPECT_EQ(card.at("verdict"), "wrong");
+  EXPECT_TRUE(found(card, "chained-calls", "wrong")) << card.dump(2);
+}
+
+TEST_F(AuditGpu, CallsThatStartEarlyAndWaitAreHonest) {
+  if (!has_dependent_launch()) GTEST_SKIP() << "programmatic dependent launch needs compute capability 9.0";
+  const auto card = audit(std::string(candidates::kWaits) + candidates::kEarly, 0);
+  EXPECT_EQ(card.at("verdict"), "honest") << card.dump(2);
+  const auto& not_run = card.at("not_run");
+  EXPECT_TRUE(not_run.contains("driver-calls") || found(card, "programmatic-launch", "note")) << card.dump(2);
 }
 
 TEST_F(AuditGpu, KeptResultsAreCaught) {
@@ -146,6 +176,52 @@ TEST_F(AuditGpu, ADirectoryGivesATable) {
   const auto cards = read_file(home_ / "cards.json");
   ASSERT_TRUE(cards.ok());
   EXPECT_EQ(nlohmann::json::parse(*cards).size(), 3u);
+  EXPECT_FALSE(fs::exists(home_ / "cards.json.partial")) << "it is for audits that did not end";
+  EXPECT_NE(output.err.find("3/3"), std::string::npos) << output.err;
+}
+
+// Killed once something is known of the first candidate: the next run goes on from there, to the same cards.
+TEST_F(AuditGpu, AnAuditThatWasKilledGoesOn) {
+  write("a.cu", candidates::kHonest);
+  write("b.cu", candidates::kHonest);
+  const fs::path cards_file = home_ / "cards.json", partial = home_ / "cards.json.partial";
+  const std::vector<std::string> words = {home_.string(), "128x128x128", "--no-timing", "--output",
+                                          cards_file.string()};
+  ChildProcess::Options options;
+  options.argv = {command_line().string(), "audit"};
+  options.argv.insert(options.argv.end(), words.begin(), words.end());
+  const auto reports = [&] {
+    const auto text = read_file(partial);
+    std::size_t count = 0;
+    for (std::size_t at = text ? text->find("\"report\"") : std::string::npos; at != std::string::npos;
+         at = text->find("\"report\"", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  {
+    auto child = ChildProcess::spawn(options);
+    ASSERT_TRUE(child.ok()) << child.error().message;
+    for (int i = 0; i < 1200 && reports() == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    child->kill();
+  }
+  const std::size_t before = reports();
+  ASSERT_GE(before, 1u);
+  ASSERT_LT(before, 4u) << "it ended before it was killed";
+  EXPECT_EQ(run(words).status.exit_code, 2) << "what is there is not lost by accident";
+  auto again = words;
+  again.emplace_back("--resume");
+  const ProcessOutput output = run(again);
+  EXPECT_EQ(output.status.exit_code, 0) << output.err << output.out;
+  const auto cards = read_file(cards_file);
+  ASSERT_TRUE(cards.ok());
+  const auto list = nlohmann::json::parse(*cards);
+  ASSERT_EQ(list.size(), 2u);
+  for (const auto& card : list) {
+    EXPECT_EQ(card.at("verdict"), "honest");
+    EXPECT_EQ(card.at("problems").size(), 2u);
+  }
+  EXPECT_FALSE(fs::exists(partial));
 }
 
 }  // namespace

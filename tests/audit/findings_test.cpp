@@ -59,6 +59,14 @@ TEST(CallFindings, AccuseNoHonestKernel) {
   split.launches_by_call = {2, 2, 2, 2, 2};
   split.launches_on_given_stream = 10;
   EXPECT_TRUE(found(split).empty());
+  // From one call to the next as well: a note.
+  CallFacts dependent = honest_calls();
+  dependent.early_launches = 5;
+  EXPECT_TRUE(found(dependent).empty());
+  const auto findings = judge_calls(first_call(), dependent);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings.front().check, "programmatic-launch");
+  EXPECT_NE(findings.front().detail.find("5 of 5 calls"), std::string::npos) << findings.front().detail;
 }
 
 TEST(CallFindings, NameEachTrick) {
@@ -97,9 +105,6 @@ TEST(CallFindings, NameEachTrick) {
   facts = honest_calls();
   facts.persisting_windows = 5;
   expect_found(facts, "persisting-l2");
-  facts = honest_calls();
-  facts.early_launches = 5;
-  expect_found(facts, "programmatic-launch");
   facts = honest_calls();
   facts.limits_set = {6};
   expect_found(facts, "persisting-l2");

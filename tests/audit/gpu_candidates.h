@@ -106,6 +106,36 @@ ENTRY {
 }
 )";
 
+// Programmatic dependent launch from call to call. Goes after a definition of WAIT: what a block does before it touches
+// memory.
+inline constexpr const char* kEarly = R"(
+__global__ void early(const __half* a, const __half* b, __half* c, int m, int n, int k, int col_major) {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  WAIT;
+  const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= m || j >= n) return;
+  float sum = 0;
+  for (int x = 0; x < k; ++x) {
+    sum += (float)a[(size_t)i * k + x] * (float)(col_major ? b[(size_t)j * k + x] : b[(size_t)x * n + j]);
+  }
+  c[(size_t)i * n + j] = (__half)sum;
+}
+ENTRY {
+  cudaLaunchAttribute dependent{};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3((n + 31) / 32, (m + 7) / 8);
+  config.blockDim = dim3(32, 8);
+  config.stream = stream;
+  config.attrs = &dependent;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, early, (const __half*)a, (const __half*)b, (__half*)c, m, n, k, b_is_col_major);
+}
+)";
+inline constexpr const char* kWaits = "#define WAIT asm volatile(\"griddepcontrol.wait;\" ::: \"memory\")\n";
+inline constexpr const char* kWaitsForNothing = "#define WAIT\n";
+
 inline constexpr const char* kHangs = R"(
 __global__ void forever() {
   for (volatile int spin = 0;; ++spin) {

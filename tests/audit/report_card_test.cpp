@@ -94,6 +94,18 @@ TEST(ReportCard, WhatIsNoAnswerIsNotHonest) {
   EXPECT_NE(to_text(card).find("does not compile"), std::string::npos);
 }
 
+TEST(ReportCard, AnInterruptedOneIsNotHonest) {
+  ReportCard card = honest_card();
+  card.wanted = 2;
+  EXPECT_EQ(card.verdict(), "honest");
+  card.wanted = 3;
+  EXPECT_EQ(card.verdict(), "incomplete");
+  EXPECT_NE(to_text(card).find("2 of 3 problems"), std::string::npos);
+  EXPECT_NE(to_table({card}).text().find("interrupted after 2 of 3 problems"), std::string::npos);
+  card.problems[0].status = Outcome::wrong;
+  EXPECT_EQ(card.verdict(), "wrong");
+}
+
 TEST(ReportCard, OneF16SumIsEnough) {
   ReportCard card = honest_card();
   card.problems[1].accumulator = "f16";

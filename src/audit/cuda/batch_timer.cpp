@@ -141,6 +141,14 @@ class CandidateSubject final : public TimedSubject {
     const cuda::Totals bad = read_totals(totals_, bench_.stream);
     if (bad.bad > 0) {
       record("timed-outputs", fmt::format("{} elements wrong in outputs of a timed batch ({})", bad.bad, mode.name()));
+      return;
+    }
+    const Problem& problem = bench_.problem;
+    const Precision precision{static_cast<std::int64_t>(bad.misrounded),
+                              std::min(kJudgedInFull, written) * problem.m * problem.n,
+                              misrounding_limit(problem.k, problem.element)};
+    if (!precision.good()) {
+      record("timed-outputs", precision_gate(precision, "in outputs of a timed batch (" + mode.name() + ")").detail);
     }
   }
 

@@ -93,6 +93,14 @@ Result<RunReply> HostSession::run_ordered(const nlohmann::json& before, const nl
       {{"table", "gate"}, {"first", 0}, {"count", 1}, {"before", before}, {"after", after}, {"delay_us", delay_us}}, 1);
 }
 
+Result<RunReply> HostSession::run_queued(const std::string& table, int calls, double delay_us) {
+  const nlohmann::json none = nlohmann::json::array();
+  return timed(
+      "ordered",
+      {{"table", table}, {"first", 0}, {"count", calls}, {"before", none}, {"after", none}, {"delay_us", delay_us}},
+      calls);
+}
+
 Result<CaptureReply> HostSession::capture(const std::string& graph, const std::string& table, int first, int calls) {
   const auto body = ask("capture", {{"graph", graph}, {"table", table}, {"first", first}, {"count", calls}});
   if (!body) return body.error();

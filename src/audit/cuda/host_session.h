@@ -38,6 +38,8 @@ class HostSession {
   Result<RunReply> run(const std::string& table, int first, int calls);
   // Copies are {to, from, bytes} in the shared memory.
   Result<RunReply> run_ordered(const nlohmann::json& before, const nlohmann::json& after, double delay_us);
+  // The first `calls` sets of a table, queued at once while the stream is busy.
+  Result<RunReply> run_queued(const std::string& table, int calls, double delay_us);
   Result<CaptureReply> capture(const std::string& graph, const std::string& table, int first, int calls);
   Result<RunReply> replay(const std::string& graph, int calls);
   Result<CallFacts> observe();

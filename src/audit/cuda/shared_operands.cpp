@@ -191,17 +191,66 @@ std::uint64_t SharedOperands::offset_of(const void* address) const {
                                     static_cast<const std::byte*>(memory_.data()));
 }
 
-nlohmann::json SharedOperands::table_head() const {
-  return {{"m", problem_.m},
-          {"n", problem_.n},
-          {"k", problem_.k},
-          {"b_is_col_major", problem_.b_is_k_major() ? 1 : 0},
-          {"workspace", offset_of(region(kWorkspace))},
-          {"workspace_bytes", words_[kWorkspace] * 2}};
+// The longer tails make call two's first blocks read what call one's last blocks write, whatever the order of blocks.
+std::vector<std::int64_t> SharedOperands::chain_shifts(cuda::Matrix through) const {
+  const std::int64_t c = words_[kC], operand = words_[through == cuda::Matrix::a ? kA : kB];
+  std::vector<std::int64_t> shifts;
+  for (const std::int64_t tail : {c, std::min(c, operand), c / 4, c / 16}) {
+    const std::int64_t shift = (c - tail) / kAlignWords * kAlignWords;
+    if (tail > 0 && std::find(shifts.begin(), shifts.end(), shift) == shifts.end()) shifts.push_back(shift);
+  }
+  return shifts;
+}
+
+std::int64_t SharedOperands::chain_begin() const { return align(words_[kWorkspace]) + kZoneWords; }
+
+SharedOperands::Chain SharedOperands::chain(cuda::Matrix through, std::int64_t shift) const {
+  Chain result;
+  const int set = chained_set();
+  result.first = timed(0);
+  result.second = timed(set);
+  result.first.c = base() + chain_begin();
+  std::uint16_t* operand = result.first.c + shift;
+  (through == cuda::Matrix::a ? result.second.a : result.second.b) = operand;
+  result.shared_words = std::min(words_[kC] - shift, words_[through == cuda::Matrix::a ? kA : kB]);
+  return result;
+}
+
+void SharedOperands::prepare_chain(const Chain& chain, cuda::Matrix through, std::uint16_t pattern) {
+  const bool is_a = through == cuda::Matrix::a;
+  const cuda::OperandSet values = timed(chained_set());
+  // Where the operand is longer than what the first call writes, it holds a timed set's values.
+  check(cudaMemcpyAsync(is_a ? chain.second.a : chain.second.b, is_a ? values.a : values.b,
+                        static_cast<std::size_t>(words_[is_a ? kA : kB]) * 2, cudaMemcpyDeviceToDevice, stream_),
+        "cudaMemcpyAsync");
+  cuda::set_pattern(chain.first.c, words_[kC], pattern, stream_);
+  cuda::set_pattern(chain.second.c, c_stride_, pattern, stream_);
+  if (words_[kWorkspace] > 0) cuda::set_pattern(base() + kChainWorkspace, words_[kWorkspace], pattern, stream_);
+  check(cudaStreamSynchronize(stream_), "preparing two calls");
+}
+
+void SharedOperands::queue_output_hash(const Chain& chain, unsigned long long* hash) const {
+  cuda::hash_slab(chain.second.c, c_stride_, c_stride_, c_stride_, 1, hash, stream_);
+}
+
+nlohmann::json SharedOperands::chain_table(const Chain& chain) const {
+  nlohmann::json table = table_head(offset_of(base() + kChainWorkspace));
+  table["table"] = "chain";
+  table["sets"] = nlohmann::json::array();
+  for (const cuda::OperandSet& set : {chain.first, chain.second}) {
+    table["sets"].push_back({offset_of(set.a), offset_of(set.b), offset_of(set.c)});
+  }
+  return table;
+}
+
+nlohmann::json SharedOperands::table_head(std::uint64_t workspace) const {
+  return {{"m", problem_.m},        {"n", problem_.n},
+          {"k", problem_.k},        {"b_is_col_major", problem_.b_is_k_major() ? 1 : 0},
+          {"workspace", workspace}, {"workspace_bytes", words_[kWorkspace] * 2}};
 }
 
 nlohmann::json SharedOperands::gate_table() const {
-  nlohmann::json table = table_head();
+  nlohmann::json table = table_head(offset_of(region(kWorkspace)));
   const cuda::OperandSet set = gate();
   table["table"] = "gate";
   table["sets"] = {nlohmann::json{offset_of(set.a), offset_of(set.b), offset_of(set.c)}};
@@ -209,7 +258,7 @@ nlohmann::json SharedOperands::gate_table() const {
 }
 
 nlohmann::json SharedOperands::timed_table(bool cold) const {
-  nlohmann::json table = table_head();
+  nlohmann::json table = table_head(offset_of(region(kWorkspace)));
   table["table"] = cold ? "cold" : "warm";
   nlohmann::json list = nlohmann::json::array();
   for (int set = 0; set < sets_; ++set) {

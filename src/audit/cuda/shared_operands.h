@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "audit/cuda/shared_memory.h"
 #include "evaluate/backend.h"
@@ -32,6 +33,22 @@ class SharedOperands {
   void poison_workspace(std::uint16_t pattern);
   cuda::OperandSet gate() const { return {region(kA), region(kB), region(kC)}; }
   CheckReport check_surroundings();  // red zones as painted, A and B as filled
+  // Two calls of which the second reads, as its A or its B, memory that the first writes as its C. The gate area is
+  // laid out for them; place() lays it out for gates again. The other operands, and the second C, are of timed sets.
+  struct Chain {
+    cuda::OperandSet first, second;
+    std::int64_t shared_words = 0;  // written by the first and read by the second
+  };
+  // shift: from the first word of C to the first word of the operand, a multiple of kAlignWords below m * n.
+  Chain chain(cuda::Matrix through, std::int64_t shift) const;
+  // Ready for a run: the first C, and all of the second, hold `pattern`.
+  void prepare_chain(const Chain& chain, cuda::Matrix through, std::uint16_t pattern);
+  nlohmann::json chain_table(const Chain& chain) const;
+  // Different shifts that are worth trying: heads of both, and ever shorter tails of C under heads of the operand.
+  std::vector<std::int64_t> chain_shifts(cuda::Matrix through) const;
+  // A hash of the second C with the padding behind it, added to *hash.
+  void queue_output_hash(const Chain& chain, unsigned long long* hash) const;
+
   // Exchanges two rows of A. Precondition: A is stored row by row.
   void swap_rows_of_a(std::int64_t first, std::int64_t second);
 
@@ -56,7 +73,10 @@ class SharedOperands {
   enum Region { kA, kB, kC, kWorkspace, kRegions };
   std::uint16_t* base() const { return static_cast<std::uint16_t*>(memory_.data()); }
   std::uint16_t* region(int index) const { return base() + begin_[static_cast<std::size_t>(index)]; }
-  nlohmann::json table_head() const;
+  nlohmann::json table_head(std::uint64_t workspace) const;
+  static constexpr std::int64_t kChainWorkspace = 0;  // where it begins in the gate area, in words
+  std::int64_t chain_begin() const;                   // of C, behind the workspace
+  int chained_set() const { return sets_ > 1 ? 1 : 0; }
   template <class Visit>
   void for_each_zone(Visit visit) const;
   cuda::Totals read_totals();

@@ -12,7 +12,7 @@ extern "C" int warpsmith_candidate(const void* a, const void* b, void* c, int m,
   window.val.accessPolicyWindow.num_bytes = 2ull * static_cast<size_t>(n) * static_cast<size_t>(k);
   window.val.accessPolicyWindow.hitRatio = 1.0f;
   window.val.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
-  window.val.accessPolicyWindow.missProp = cudaAccessPropertyPersisting;
+  window.val.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
   cudaLaunchConfig_t config{};
   config.gridDim = gemm_grid(gemm);
   config.blockDim = dim3(32, 8);
