@@ -28,6 +28,7 @@ struct CheckReport {
   std::string detail;      // first bad element: (row, column), got, expected, allowed
   double worst_error = 0;  // error over allowed error, largest
   std::int64_t bad = 0;    // number of bad elements
+  Precision precision{};   // of a C that was judged; means something on N(0,1) data
 };
 
 // One run of the candidate as a gate asks for it.
@@ -93,6 +94,11 @@ class Backend {
   virtual GateObservation run_step(const GateStep& step);
   // The candidate's globals are the same bytes as after its first run since load().
   virtual CheckReport check_state() { return {true, {}, 0, 0}; }
+  // The candidate is made for launches that start while the one before still runs.
+  virtual bool offers_dependent_launch() const { return false; }
+  // Such launches, each reading what the one before writes, leave the same bits as launches that wait for each other.
+  // Asked only where they are offered. Error: as of run_once().
+  virtual Result<CheckReport> check_dependent_launch() { return CheckReport{true, {}, 0, 0}; }
 
   // --- timing ---
   // Subjects are numbered: 0 is the loaded candidate, 1.. the baselines that open_baselines() listed.

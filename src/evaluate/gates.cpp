@@ -1,5 +1,6 @@
 // Runs the gates over a Backend: coverage and repeatability on normal data first (they explain a failure best), then
-// the elementwise bound on every distribution, the exact gate, the accumulator probe, freshness and state.
+// the elementwise bound on every distribution, the exact gate, the accumulator probe, precision, freshness, state, and
+// dependent launches where they are offered.
 #include "evaluate/gates.h"
 
 #include <fmt/format.h>
@@ -46,8 +47,12 @@ class GateRunner {
   GateReport run() && {
     const auto inputs = gate_inputs(options_.seed, options_.fresh_seed);
     bool passed = run_normal(inputs.front());
-    for (std::size_t i = 1; passed && i + 1 < inputs.size(); ++i) passed = run_input(inputs[i]);
-    if (passed) run_state(inputs.back());
+    for (std::size_t i = 1; passed && i + 1 < inputs.size(); ++i) {
+      passed = run_input(inputs[i]);
+      // Not before the accumulator probe: what that finds, it explains better.
+      if (passed && inputs[i].gate == "accumulator") passed = record(precision_gate(normal_, ""));
+    }
+    if (passed && run_state(inputs.back())) run_dependent_launch();
     return std::move(report_);
   }
 
@@ -111,6 +116,8 @@ class GateRunner {
     if (!record(std::move(covered))) return false;
     if (!record(judged(input.gate, first->judged))) return false;
     if (!second->judged.passed) return record(judged(input.gate, second->judged));
+    normal_ = first->judged.precision;
+    normal_.add(second->judged.precision);
     return record(repeatability(first->hash, second->hash));
   }
 
@@ -124,6 +131,7 @@ class GateRunner {
     }
     GateResult result = judged(input.gate, seen->judged);
     if (input.gate == "freshness" && result.passed) {
+      if (!seen->judged.precision.good()) return record(precision_gate(seen->judged.precision, "on fresh data"));
       result.detail += fmt::format("{}seed {}", result.detail.empty() ? "" : "; ", input.step.seed);
     }
     return record(std::move(result));
@@ -143,6 +151,7 @@ class GateRunner {
                              : "launched once more with poison scattered in C and nothing reset";
       GateResult covered = coverage(step, *seen);
       if (covered.passed && seen->judged.passed) {
+        if (!seen->judged.precision.good()) return record(precision_gate(seen->judged.precision, when));
         result.worst_error = std::max(result.worst_error, seen->judged.worst_error);
         continue;
       }
@@ -156,9 +165,26 @@ class GateRunner {
     return record(std::move(result));
   }
 
+  bool run_dependent_launch() {
+    if (!backend_.offers_dependent_launch()) return true;
+    GateResult result{"dependent-launch", true, {}, 0};
+    if (options_.order_nondeterministic) {
+      result.detail = "not run: the candidate's bits vary from run to run, as declared, and cannot be compared";
+      return record(std::move(result));
+    }
+    const auto chained = backend_.check_dependent_launch();
+    if (!chained) {
+      const bool environment = chained.error().kind == ErrorKind::environment;
+      (environment ? report_.fault : report_.crash) = chained.error().message;
+      return false;
+    }
+    return record(judged(result.gate, *chained));
+  }
+
   Backend& backend_;
   const GateOptions& options_;
   GateReport report_;
+  Precision normal_;  // of both runs on normal data
 };
 
 }  // namespace
@@ -212,6 +238,16 @@ GateObservation Backend::run_step(const GateStep& step) {
   seen.hash = output_hash();
   seen.judged = check(step.criterion);
   return seen;
+}
+
+GateResult precision_gate(const Precision& precision, std::string_view when) {
+  const double elements = static_cast<double>(std::max<std::int64_t>(1, precision.elements));
+  GateResult result{"precision", precision.good(), {}, 0};
+  result.detail =
+      fmt::format("{}{}{:.3g} % of {} elements are not the correctly rounded result; at most {:.3g} % are allowed",
+                  when, when.empty() ? "" : ": ", 100 * static_cast<double>(precision.misrounded) / elements,
+                  precision.elements, std::min(100.0, 100 * precision.allowed() / elements));
+  return result;
 }
 
 std::uint64_t draw_seed() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -38,6 +39,9 @@ std::uint64_t draw_seed();
 
 // Makes every input and reference that run_gates() with these seeds will use, so that its time is the candidate's own.
 Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed);
+
+// The gate `precision`: what was judged on N(0,1) data, `when` in words (may be empty).
+GateResult precision_gate(const Precision& precision, std::string_view when);
 
 // Runs the gates in order and stops at the first failure. Precondition: a problem is prepared and a candidate loaded.
 GateReport run_gates(Backend& backend, const GateOptions& options);

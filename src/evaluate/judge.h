@@ -1,7 +1,9 @@
-// The judge: which 16-bit results are acceptable for an element, given its FP64 value and the sum of |a||b|. One pure
-// function for host and device; docs/evaluation.md derives the bound.
+// The judge: which 16-bit results are acceptable for an element, given its FP64 value and the sum of |a||b|, and how
+// many of many may differ from the correctly rounded one. The same for host and device; docs/evaluation.md derives
+// both.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "evaluate/element.h"
@@ -70,5 +72,47 @@ WARPSMITH_HOST_DEVICE inline double error_ratio(std::uint16_t c, double c64, dou
   if (!(difference <= 1e300)) return 0;
   return difference / allowed_error(c64, sum_of_magnitudes, k, type);
 }
+
+// Not the correctly rounded result. `range`: what acceptable_range() says of the element; where only a NaN is right
+// there is nothing to round.
+WARPSMITH_HOST_DEVICE inline bool is_misrounded(std::uint16_t c, const AcceptableRange& range, double c64,
+                                                ElementType type) {
+  if (range.nan) return false;
+  const std::uint16_t rounded = range.lo == range.hi ? range.lo : double_to_element(c64, type);
+  return ordered_key(c) != ordered_key(rounded);
+}
+
+// The share of N(0,1) results that FP32 sums may misround. Truncating tensor cores that add few products a step
+// misround most, in proportion to the number of steps; an element type of fewer bits has as many fewer results near a
+// tie.
+inline double misrounding_limit(std::int64_t k, ElementType type) {
+  constexpr double kFloor = 0.02, kPerTerm = 1.2e-5;
+  const int missing_bits = mantissa_bits(ElementType::f16) - mantissa_bits(type);
+  return kFloor + kPerTerm * power_of_two(-missing_bits) * static_cast<double>(k);
+}
+
+// How many of `elements` results differ from the correctly rounded one.
+struct Precision {
+  std::int64_t misrounded = 0, elements = 0;
+  double limit = 0;  // misrounding_limit()
+
+  // Four standard deviations over the limit, and a few where elements are too few for a share to mean anything.
+  double allowed() const {
+    if (limit >= 1) return static_cast<double>(elements);
+    const double expected = limit * static_cast<double>(elements);
+    return expected + 4 * std::sqrt(expected * (1 - limit)) + 8;
+  }
+  bool good() const { return static_cast<double>(misrounded) <= allowed(); }
+  // Of other outputs of the same problem. One that is not good stays that, however many good ones come.
+  void add(const Precision& other) {
+    if (!good()) return;
+    if (!other.good() || elements == 0) {
+      *this = other;
+      return;
+    }
+    misrounded += other.misrounded;
+    elements += other.elements;
+  }
+};
 
 }  // namespace warpsmith

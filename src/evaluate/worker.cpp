@@ -22,8 +22,8 @@ namespace {
 // reach: there only a time well under the floor is impossible.
 constexpr double kCpuFloorTolerance = 0.75;
 
-// Screening: a few short cold batches. What they show within this much of the best so far is timed in full.
-constexpr double kScreeningMargin = 1.02;
+// Screening: a few short cold batches. What they show to be below this multiple of the best so far is timed in full.
+constexpr double kScreeningMargin = 1.0;
 constexpr double kScreeningBatchUs = 150;
 constexpr int kScreeningSamples = 5;
 
@@ -221,8 +221,7 @@ class Worker {
     }
     const CheckReport outputs = backend_.check_timed_outputs(0);
     std::erase_if(verdict.gates, [](const GateResult& gate) { return gate.gate == kTimedOutputs; });  // of screening
-    verdict.gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
-    if (!outputs.passed) {
+    if (!record_timed_outputs(outputs, verdict.gates)) {
       verdict.outcome = verdict::Wrong{verdict.gates.back()};
       return std::nullopt;
     }
@@ -237,6 +236,14 @@ class Worker {
     }
     verdict.outcome = verdict::Accepted{measured};
     return measured;
+  }
+
+  static bool record_timed_outputs(const CheckReport& outputs, std::vector<GateResult>& gates) {
+    gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
+    if (outputs.passed && !outputs.precision.good()) {
+      gates.push_back(precision_gate(outputs.precision, "in the outputs of timed launches"));
+    }
+    return gates.back().passed;
   }
 
   // Physics: no correct kernel is faster than the floor.
@@ -359,8 +366,7 @@ class Worker {
       const CheckReport outputs = backend_.check_timed_outputs(subject.number);
       if (subject.number == 0 && plan.mode == TimingMode::cuda_l2) continue;  // its criterion is another
       if (subject.number == 0) {
-        report.gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
-        if (!outputs.passed) return ok_status();
+        if (!record_timed_outputs(outputs, report.gates)) return ok_status();
       } else if (!outputs.passed) {
         return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs.detail));
       }

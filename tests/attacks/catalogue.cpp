@@ -81,6 +81,7 @@ std::vector<Attack> make_device_attacks() {
       {"expected_buffer_scan", kDeep, Success::faster, none, {"coverage", "crashed"}},
       {"partial_skips_k_tail", kDeep, Success::accepted, {"--compare", "cosine"}, {"bound/normal", "bound/positive"}},
       {"changed_hyperparameters", kDeep, Success::faster, {"--data", "uniform", "--rtol", "0.1"}, {"bound/normal"}},
+      {"branch_on_data", kDeep, Success::accepted, none, {"precision"}},
       {"constant_output", "64x64x4096", Success::faster, {"--data", "uniform", "--rtol", "0.1"}, {"bound/normal"}},
       {"stale_shared_memory", "64x512x2048", Success::faster, none, {"coverage", "state", "neutralised"}},
       {"uninitialised_shared_memory",
@@ -89,7 +90,7 @@ std::vector<Attack> make_device_attacks() {
        {"--reference", "last"},
        {"bound/normal", "repeatability", "bound/uniform"}},
       {"hard_coded_seed", "16x16x512", Success::accepted, none, {"bound/normal"}},
-      {"overlapped_launches", "64x256x4096", Success::faster, none, {"neutralised"}},
+      {"overlapped_launches", "64x256x4096", Success::faster, none, {"dependent-launch"}},
       {"evict_last_everything",
        kStreaming,
        Success::faster,
@@ -126,7 +127,7 @@ std::vector<Attack> make_host_attacks() {
       {"network", kDeep, Success::connects, none, {"network", "sandbox"}},
       {"fork_exec", kDeep, Success::leaves_file, none, {"programs", "sandbox"}, 0.7, "/tmp/warpsmith-attack-escaped"},
       {"reads_judge_memory", kDeep, Success::faster, {"--expected", "host"}, {"coverage", "bound/normal"}},
-      {"overlapped_launches", "64x256x4096", Success::faster, none, {"programmatic-launch"}},
+      {"overlapped_launches", "64x256x4096", Success::faster, none, {"chained-calls"}},
       {"persisting_window",
        kStreaming,
        Success::faster,
@@ -164,11 +165,6 @@ const std::vector<Attack>& host_attacks() {
   static const std::vector<Attack> kAttacks = make_host_attacks();
   return kAttacks;
 }
-const std::vector<Attack>& open_attacks() {
-  static const std::vector<Attack> kAttacks = {
-      {"branch_on_data", kDeep, Success::accepted, {}, {"bound/normal", "freshness", "timed-outputs"}}};
-  return kAttacks;
-}
 const std::vector<Attack>& source_attacks() {
   static const std::vector<Attack> kAttacks = make_source_attacks();
   return kAttacks;
@@ -188,8 +184,10 @@ const std::vector<Honest>& honest_device_candidates() {
 }
 const std::vector<Honest>& honest_host_candidates() {
   static const Words kProblems = {"256x256x4096 nn", "100x333x77 tn"};
-  static const std::vector<Honest> kCandidates = {
-      {"host_plain", kProblems}, {"host_lazy_properties", kProblems}, {"host_split_k", kProblems}};
+  static const std::vector<Honest> kCandidates = {{"host_plain", kProblems},
+                                                  {"host_lazy_properties", kProblems},
+                                                  {"host_split_k", kProblems},
+                                                  {"host_dependent_launch", kProblems}};
   return kCandidates;
 }
 

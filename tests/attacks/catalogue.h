@@ -43,9 +43,6 @@ const std::vector<Attack>& source_attacks();
 // Libraries with host code, tests/attacks/host/NAME.cu.
 const std::vector<Attack>& host_attacks();
 
-// Attacks that nothing here is sure to stop; docs/attacks.md says why. Their fate is recorded, not demanded.
-const std::vector<Attack>& open_attacks();
-
 struct Honest {
   std::string name;
   std::vector<std::string> problems;

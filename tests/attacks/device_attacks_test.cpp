@@ -46,11 +46,9 @@ class Laboratory {
   // Attacks whose success is no matter of time need not wait for each other.
   void run_untimed() {
     std::vector<std::pair<std::string, std::future<Effect>>> running;
-    for (const auto* table : {&device_attacks(), &open_attacks()}) {
-      for (const Attack& attack : *table) {
-        if (attack.success == Success::faster) continue;
-        running.emplace_back(attack.name, std::async(std::launch::async, [&] { return run_unprotected(attack); }));
-      }
+    for (const Attack& attack : device_attacks()) {
+      if (attack.success == Success::faster) continue;
+      running.emplace_back(attack.name, std::async(std::launch::async, [&] { return run_unprotected(attack); }));
     }
     for (auto& [name, effect] : running) untimed_[name] = effect.get();
   }
@@ -97,7 +95,7 @@ class DeviceSuite : public testing::Test {
     Effect effect;
     Fate fate;
   };
-  static Finding run(const Attack& attack, bool open) {
+  static Finding run(const Attack& attack) {
     Finding finding;
     finding.effect = laboratory()->unprotected(attack);
     const auto start = std::chrono::steady_clock::now();
@@ -105,7 +103,7 @@ class DeviceSuite : public testing::Test {
     finding.fate = evaluated().attack(device_source(attack.name), problem_of(sizes + " nn"), honest_source("plain"));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     record({{"name", attack.name},
-            {"kind", open ? "open" : "device"},
+            {"kind", "device"},
             {"succeeds_unprotected", finding.effect.succeeded},
             {"how_unprotected", finding.effect.how},
             {"caught", finding.fate.caught()},
@@ -118,7 +116,7 @@ class DeviceSuite : public testing::Test {
 class DeviceAttacks : public DeviceSuite, public testing::WithParamInterface<Attack> {};
 
 TEST_P(DeviceAttacks, SucceedsUnprotectedAndIsCaughtHere) {
-  const Finding finding = run(GetParam(), false);
+  const Finding finding = run(GetParam());
   EXPECT_TRUE(finding.effect.succeeded) << "on the unprotected harness: " << finding.effect.how;
   EXPECT_TRUE(finding.fate.caught_by(GetParam().caught_by))
       << "stopped by [" << fmt::format("{}", fmt::join(finding.fate.stopped_by, ", ")) << "], expected one of ["
@@ -126,18 +124,6 @@ TEST_P(DeviceAttacks, SucceedsUnprotectedAndIsCaughtHere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, DeviceAttacks, testing::ValuesIn(device_attacks()), CaseName());
-
-// What docs/attacks.md calls open: recorded as it is. That it succeeds without protection is demanded, or it would not
-// belong there.
-class OpenAttacks : public DeviceSuite, public testing::WithParamInterface<Attack> {};
-
-TEST_P(OpenAttacks, SucceedsUnprotected) {
-  const Finding finding = run(GetParam(), true);
-  EXPECT_TRUE(finding.effect.succeeded) << finding.effect.how;
-  RecordProperty("fate", finding.fate.caught() ? "caught: " + finding.fate.how : "not caught: " + finding.fate.how);
-}
-
-INSTANTIATE_TEST_SUITE_P(Catalogue, OpenAttacks, testing::ValuesIn(open_attacks()), CaseName());
 
 class HonestDeviceCandidates : public DeviceSuite, public testing::WithParamInterface<Honest> {};
 

@@ -60,7 +60,7 @@ Result<Artifact> load_and_compile(const fs::path& source, const std::string& siz
 // No file of the folders is left out of the catalogue, and none is missing.
 TEST(AttackCatalogue, ListsEveryFile) {
   std::set<std::string> device, host, honest_device, honest_host;
-  for (const auto* table : {&device_attacks(), &open_attacks(), &source_attacks()}) {
+  for (const auto* table : {&device_attacks(), &source_attacks()}) {
     for (const Attack& attack : *table) EXPECT_TRUE(device.insert(attack.name).second) << attack.name << " twice";
   }
   for (const Attack& attack : host_attacks()) EXPECT_TRUE(host.insert(attack.name).second) << attack.name << " twice";
@@ -88,7 +88,6 @@ TEST_P(DeviceSources, CompileOrAreRefusedAsExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, DeviceSources, testing::ValuesIn(device_attacks()), CaseName());
-INSTANTIATE_TEST_SUITE_P(Open, DeviceSources, testing::ValuesIn(open_attacks()), CaseName());
 
 TEST(HonestSources, Compile) {
   const ScratchDirectory scratch;

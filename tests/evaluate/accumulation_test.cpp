@@ -1,5 +1,6 @@
 // Accumulators, emulated: every FP32 sum (any order, any split, rounding or truncating adders) is within the bound, and
-// FP16 accumulation is caught at every K of the usual grid, however K is split and however often it is promoted.
+// FP16 accumulation is caught at every K of the usual grid, however K is split and however often it is promoted: by the
+// probe, and on N(0,1) data by the share of misrounded results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -303,6 +304,123 @@ TEST_P(Fp16Accumulation, IsNotSeenInFp32) {
           << k << " parts " << parts << " unit " << unit;
     }
   }
+}
+
+// --- the share of misrounded results ---
+
+// A block of results on N(0,1) data, to be summed in many ways.
+class NormalBlock {
+ public:
+  NormalBlock(std::int64_t side, std::int64_t k, ElementType type = kF16)
+      : spec_{InputKind::normal, 21, side, side, k, type} {
+    std::vector<std::vector<double>> a, b;
+    for (std::int64_t i = 0; i < side; ++i) {
+      std::vector<double> row, column;
+      for (std::int64_t x = 0; x < k; ++x) {
+        row.push_back(element_to_double(input_a(spec_, i, x), type));
+        column.push_back(element_to_double(input_b(spec_, x, i), type));
+      }
+      a.push_back(std::move(row));
+      b.push_back(std::move(column));
+    }
+    for (const auto& row : a) {
+      for (const auto& column : b) {
+        std::vector<double> terms(row.size());
+        std::transform(row.begin(), row.end(), column.begin(), terms.begin(), std::multiplies<>());
+        results_.push_back(std::move(terms));
+      }
+    }
+  }
+
+  Precision judge(const Sum& sum) const {
+    Precision precision;
+    precision.limit = misrounding_limit(spec_.k, spec_.element);
+    for (const auto& terms : results_) {
+      const double c64 = total(terms);
+      const auto range = acceptable_range(Criterion::bound, c64, magnitude(terms), spec_.k, spec_.element);
+      ++precision.elements;
+      precision.misrounded +=
+          is_misrounded(double_to_element(sum(terms), spec_.element), range, c64, spec_.element) ? 1 : 0;
+    }
+    return precision;
+  }
+
+ private:
+  InputSpec spec_;
+  std::vector<std::vector<double>> results_;
+};
+
+double share(const Precision& precision) {
+  return static_cast<double>(precision.misrounded) / static_cast<double>(precision.elements);
+}
+
+std::int64_t side_for(std::int64_t k) { return k <= 1024 ? 48 : k <= 4096 ? 32 : 16; }
+
+struct Depth {
+  std::int64_t k;
+  ElementType type;
+};
+class MisroundedShare : public testing::TestWithParam<Depth> {};
+
+// Sums in FP32: in the units of every tensor core, in plain additions however they are ordered, and split.
+TEST_P(MisroundedShare, OfFp32SumsStaysInside) {
+  const auto [k, type] = GetParam();
+  const NormalBlock block(side_for(k), k, type);
+  const auto expect_inside = [&](const std::string& name, double part, const Sum& sum) {
+    const Precision precision = block.judge(sum);
+    EXPECT_TRUE(precision.good()) << name << ": " << precision.misrounded << " of " << precision.elements;
+    EXPECT_LE(share(precision), part * precision.limit) << name;
+  };
+  expect_inside("steps of 16", 0.5, [](const auto& terms) { return tensor_core(terms, 16); });
+  expect_inside("steps of 8", 0.7, [](const auto& terms) { return tensor_core(terms, 8); });
+  expect_inside("steps of 4", 1.1, [](const auto& terms) { return tensor_core(terms, 4); });
+  expect_inside("one after the other", 0.3, [](const auto& terms) { return fold(terms, add_rounding); });
+  expect_inside("pairwise", 0.3, [](const auto& terms) { return pairwise(terms, add_rounding); });
+  expect_inside("largest first", 0.3, [](auto terms) {
+    std::sort(terms.begin(), terms.end(), [](double a, double b) { return std::fabs(a) > std::fabs(b); });
+    return fold(terms, add_rounding);
+  });
+  expect_inside("in 7 parts of steps of 8", 0.5, [](const auto& terms) {
+    double sum = 0;
+    for (const auto& part : deal(terms, 7, 32)) sum = add_rounding(sum, tensor_core(part, 8));
+    return sum;
+  });
+}
+
+// FP16 accumulators, however often they are promoted, and FP16 partial sums.
+TEST_P(MisroundedShare, OfFp16SumsIsOutside) {
+  const auto [k, type] = GetParam();
+  const NormalBlock block(side_for(k), k, type);
+  for (const std::size_t group : {1, 4, 8, 16}) {
+    for (const std::size_t promote : {0, 16, 32, 64, 128}) {
+      const Precision precision =
+          block.judge([&](const auto& terms) { return f16_accumulated(terms, group, promote); });
+      EXPECT_FALSE(precision.good()) << "steps of " << group << " promoted every " << promote << ": "
+                                     << precision.misrounded << " of " << precision.elements;
+    }
+  }
+  for (const std::size_t parts : {2, 4, 8, 16}) {
+    const Precision precision = block.judge([&](const auto& terms) {
+      double sum = 0;
+      for (const auto& part : deal(terms, parts, 16)) sum += to_f16(total(part));
+      return sum;
+    });
+    EXPECT_FALSE(precision.good()) << parts << " parts";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, MisroundedShare,
+                         testing::Values(Depth{256, kF16}, Depth{1024, kF16}, Depth{4096, kF16}, Depth{8192, kF16},
+                                         Depth{256, ElementType::bf16}, Depth{4096, ElementType::bf16}));
+
+TEST(MisroundedShare, AccusesNoFewResults) {
+  for (const std::int64_t k : {1, 64, 16384}) {
+    Precision precision{8, 8, misrounding_limit(k, kF16)};
+    EXPECT_TRUE(precision.good());
+    precision = {60, 100, misrounding_limit(k, kF16)};
+    EXPECT_FALSE(precision.good());
+  }
+  EXPECT_TRUE((Precision{100, 100, misrounding_limit(1 << 20, kF16)}).good());
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Fp16Accumulation, testing::ValuesIn(kGrid));

@@ -107,12 +107,16 @@ class FakeBackend : public Backend {
         double magnitudes = 0;
         const double c64 = product(i, j, &magnitudes);
         const auto range = acceptable_range(criterion, c64, magnitudes, problem.k, problem.element);
-        if (!range.contains(c[at(i, j, problem.n)], problem.element)) ++report.bad;
+        const std::uint16_t got = c[at(i, j, problem.n)];
+        if (!range.contains(got, problem.element)) ++report.bad;
+        if (is_misrounded(got, range, c64, problem.element)) ++report.precision.misrounded;
       }
     }
     a = touched_a;
     b = touched_b;
     report.passed = report.bad == 0;
+    report.precision.elements = problem.m * problem.n;
+    report.precision.limit = misrounding_limit(problem.k, problem.element);
     return report;
   }
   CheckReport check_untouched() override {

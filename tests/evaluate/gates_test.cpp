@@ -36,7 +36,7 @@ TEST(Gates, AnHonestCandidatePassesAll) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"coverage", "bound/normal", "repeatability", "bound/uniform", "bound/positive",
                                       "bound/wide-range", "bound/large", "bound/subnormal", "bound/special",
-                                      "bound/edge", "exact", "accumulator", "freshness", "state"}));
+                                      "bound/edge", "exact", "accumulator", "precision", "freshness", "state"}));
 }
 
 TEST(Gates, PreparationUsesTheSameInputs) {
@@ -161,6 +161,76 @@ TEST(Gates, Fp16AccumulationFailsTheProbeAtTheLatest) {
     }
   };
   expect_failure(backend, "accumulator");
+}
+
+// In single precision wherever data look like a check, in half precision where they look like what is timed.
+FakeBackend::Kernel half_precision_where(std::function<bool(const FakeBackend&)> half) {
+  return [half = std::move(half)](FakeBackend& self) {
+    self.multiply();
+    if (!half(self)) return;
+    for (std::size_t i = 0; i < self.c.size(); i += 2) ++self.c[i];
+  };
+}
+
+TEST(Gates, HalfPrecisionOnNormalDataAlone) {
+  FakeBackend backend;
+  backend.problem = {8, 8, 4096};
+  backend.kernel = half_precision_where([](const FakeBackend& self) { return self.spec.kind == InputKind::normal; });
+  const GateReport report = gates_of(backend);
+  ASSERT_FALSE(report.passed());
+  EXPECT_EQ(report.gates.back().gate, "precision");
+  EXPECT_EQ(report.gates.back().detail.find("50 % of 64 elements"), 0u) << report.gates.back().detail;
+}
+
+TEST(Gates, HalfPrecisionOnFreshDataAlone) {
+  FakeBackend backend;
+  backend.problem = {8, 8, 4096};
+  backend.kernel = half_precision_where(
+      [](const FakeBackend& self) { return self.spec.kind == InputKind::normal && self.spec.seed != 1; });
+  expect_failure(backend, "precision", "on fresh data: ");
+}
+
+TEST(Gates, HalfPrecisionInTheLastRunsAlone) {
+  FakeBackend backend;
+  backend.problem = {8, 8, 4096};
+  backend.kernel = half_precision_where([](const FakeBackend& self) {
+    return self.spec.kind == InputKind::normal && self.spec.seed != 1 && self.spec.seed != 2;
+  });
+  expect_failure(backend, "precision", "with other data at the same addresses and nothing reset: ");
+}
+
+// Made for dependent launches, with what the device says of them.
+class DependentBackend final : public FakeBackend {
+ public:
+  Result<CheckReport> said = CheckReport{true, {}, 0, 0};
+  bool asked = false;
+  bool offers_dependent_launch() const override { return true; }
+  Result<CheckReport> check_dependent_launch() override {
+    asked = true;
+    return said;
+  }
+};
+
+TEST(Gates, DependentLaunchesWhereTheyAreOffered) {
+  DependentBackend backend;
+  const GateReport report = gates_of(backend);
+  EXPECT_TRUE(report.passed());
+  EXPECT_TRUE(backend.asked);
+  EXPECT_EQ(report.gates.back().gate, "dependent-launch");
+  backend.said = CheckReport{false, "the second of three launches leaves other bits", 0, 1};
+  expect_failure(backend, "dependent-launch", "the second of three");
+  backend.said = failure("an illegal memory access was encountered");
+  EXPECT_EQ(gates_of(backend).crash, "an illegal memory access was encountered");
+  backend.said = environment_error("not enough device memory");
+  EXPECT_EQ(gates_of(backend).fault, "not enough device memory");
+}
+
+TEST(Gates, DependentLaunchesThatCannotBeCompared) {
+  DependentBackend backend;
+  const GateReport report = gates_of(backend, {1, 2, true, "atomic adds"});
+  EXPECT_TRUE(report.passed());
+  EXPECT_FALSE(backend.asked);
+  EXPECT_EQ(report.gates.back().detail.find("not run: "), 0u);
 }
 
 // Right within the bound, but other bits on every run.

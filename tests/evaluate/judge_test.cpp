@@ -130,6 +130,33 @@ TEST(Judge, ExactAllowsOneValueOnly) {
   EXPECT_FALSE(range.contains(double_to_element(7.0039, kF16), kF16));
 }
 
+TEST(Judge, CountsWhatIsNotTheRoundedValue) {
+  const auto misrounded = [](std::uint16_t c, double c64, double sum) {
+    return is_misrounded(c, acceptable_range(Criterion::bound, c64, sum, 4096, kF16), c64, kF16);
+  };
+  EXPECT_FALSE(misrounded(0x3c00, 1.0, 100));
+  EXPECT_TRUE(misrounded(0x3c01, 1.0, 100));
+  EXPECT_TRUE(misrounded(0x3bff, 1.0, 0));
+  EXPECT_FALSE(misrounded(0x8000, 0, 100));
+  EXPECT_TRUE(misrounded(0x7e00, 1.0, 100));
+  EXPECT_FALSE(misrounded(0x7e00, kNaN, kNaN));
+  EXPECT_FALSE(misrounded(0x7c00, 1e6, 1e6));
+}
+
+TEST(Judge, PrecisionOfManyOutputsKeepsTheWorst) {
+  const double limit = 0.05;
+  Precision sum;
+  sum.add({30, 1000, limit});
+  sum.add({40, 1000, limit});
+  EXPECT_TRUE(sum.good());
+  EXPECT_EQ(sum.misrounded, 70);
+  EXPECT_EQ(sum.elements, 2000);
+  sum.add({400, 1000, limit});
+  EXPECT_FALSE(sum.good());
+  for (int i = 0; i < 100; ++i) sum.add({0, 1000, limit});
+  EXPECT_FALSE(sum.good());
+}
+
 // Any FP32 accumulation, in any order and also with truncation, must pass.
 TEST(Judge, EverySinglePrecisionSumPasses) {
   std::mt19937 generator(7);

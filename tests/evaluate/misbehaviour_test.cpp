@@ -285,6 +285,14 @@ TEST_F(Misbehaviour, WrongOnlyWhenTimed) {
   expect_wrong("honest(g, g->k); if (count_calls() > 25) g->c[3] = 0;", "timed-outputs");
 }
 
+// One unit in the last place, where the elementwise bound is wider than that.
+TEST_F(Misbehaviour, LessPreciseOnlyWhenTimed) {
+  expect_wrong(R"(
+  honest(g, g->k);
+  if (count_calls() > 25) for (int64_t i = 0; i < g->m * g->ldc; ++i) if ((g->c[i] & 0x7fff) < 0x3c00) ++g->c[i];)",
+               "precision", "in the outputs of timed launches");
+}
+
 TEST_F(Misbehaviour, PrintingMegabytesIsHarmless) {
   const Verdict verdict = evaluate(R"(
   honest(g, g->k);

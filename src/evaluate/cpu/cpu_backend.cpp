@@ -437,6 +437,7 @@ CheckReport CpuBackend::check_timed_outputs(int subject) {
     const CheckReport report = reference->check(Criterion::bound, sets_->c(owner, set), sets_->row_shift(set));
     total.worst_error = std::max(total.worst_error, report.worst_error);
     total.bad += report.bad;
+    total.precision.add(report.precision);
     if (!report.passed && total.detail.empty()) total.detail = fmt::format("set {}: {}", set, report.detail);
   }
   total.passed = total.bad == 0;

@@ -230,6 +230,8 @@ CheckReport Reference::check(Criterion criterion, const std::uint16_t* c, std::i
     check_row(criterion, row, c + c_row * problem_.n, c_row, report);
   }
   report.passed = report.bad == 0;
+  report.precision.elements = static_cast<std::int64_t>(rows_.size()) * problem_.n;
+  report.precision.limit = misrounding_limit(problem_.k, problem_.element);
   if (report.passed) report.detail = declaration();
   return report;
 }
@@ -249,16 +251,18 @@ void Reference::check_row(Criterion criterion, std::size_t row, const std::uint1
     const std::size_t at = offset + static_cast<std::size_t>(begin);
     elements_to_floats(c + begin, line.data(), count, problem_.element);
     float worst = 0;
-    int outside = 0;
+    int outside = 0, misrounded = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::size_t e = at + static_cast<std::size_t>(i);
       const int key = ordered_key(c[begin + i]);
+      misrounded += static_cast<int>(key != ordered_key(exact_[e])) & static_cast<int>(lo_[e] <= hi_[e]);
       outside += static_cast<int>(key < lo_[e]) | static_cast<int>(key > hi_[e]);
       outside += criterion == Criterion::exact && c[begin + i] != exact_[e] ? 1 : 0;
       const float ratio = std::fabs(line[static_cast<std::size_t>(i)] - value_[e]) * inverse_[e];
       worst = ratio > worst ? ratio : worst;
     }
     report.worst_error = std::max(report.worst_error, static_cast<double>(worst));
+    report.precision.misrounded += misrounded;
     if (outside == 0) continue;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::size_t e = at + static_cast<std::size_t>(i);

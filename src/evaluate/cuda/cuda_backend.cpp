@@ -149,6 +149,16 @@ class CudaBackend final : public Backend {
     return checked([&] { return kernel_->globals().compare(stream_.get()); });
   }
 
+  bool offers_dependent_launch() const override { return kernel_->descriptor().offers_programmatic_dependent_launch(); }
+  Result<CheckReport> check_dependent_launch() override {
+    const auto launch = [this](bool dependent) {
+      return [this, dependent](const OperandSet& operands, void* workspace) {
+        kernel_->launch(operands, workspace, dependent, stream_.get());
+      };
+    };
+    return valued<CheckReport>([&] { return gates_->check_dependent_launch(launch(false), launch(true)); });
+  }
+
   Result<std::vector<std::string>> open_baselines() override {
     return valued<std::vector<std::string>>([&] { return timing_->open_baselines(); });
   }

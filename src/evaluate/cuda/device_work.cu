@@ -133,7 +133,7 @@ __device__ double warp_max(double value) {
 
 // Counts of one thread.
 struct Tally {
-  unsigned long long bad = 0, first = kNone;
+  unsigned long long bad = 0, first = kNone, misrounded = 0;
   double worst = 0;
 
   __device__ void count(std::int64_t index) {
@@ -144,13 +144,14 @@ struct Tally {
   // Atomics on one address queue up: a warp makes one of each kind at most, and none for an error that is not the
   // largest so far. Every thread of the warp takes part.
   __device__ void add_to(Totals* totals) const {
-    const unsigned long long all_bad = warp_sum(bad), earliest = warp_min(first);
+    const unsigned long long all_bad = warp_sum(bad), earliest = warp_min(first), all_misrounded = warp_sum(misrounded);
     const auto largest = static_cast<unsigned long long>(double_bits(warp_max(worst)));
     if (threadIdx.x % 32 != 0) return;
     if (all_bad != 0) {
       atomicAdd(&totals->bad, all_bad);
       atomicMin(&totals->first, earliest);
     }
+    if (all_misrounded != 0) atomicAdd(&totals->misrounded, all_misrounded);
     if (largest > *static_cast<volatile unsigned long long*>(&totals->worst_bits)) {
       atomicMax(&totals->worst_bits, largest);
     }
@@ -174,6 +175,7 @@ struct JudgedBy {
     const double magnitude = double_from_bits(reference.magnitudes[i] ^ reference_mask(reference.key, i, 1));
     const AcceptableRange range = acceptable_range(criterion, c64, magnitude, k, element);
     if (!range.contains(bits, element)) tally.count(i);
+    if (is_misrounded(bits, range, c64, element)) ++tally.misrounded;
     const double ratio = error_ratio(bits, c64, magnitude, k, element);
     if (ratio > tally.worst) tally.worst = ratio;
   }
@@ -234,6 +236,16 @@ __global__ void scrub_kernel(int words) {
 
 __global__ void idle_kernel() {}
 
+__device__ unsigned long long global_ns() {
+  unsigned long long ns = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+__global__ void hold_kernel(unsigned long long ns) {
+  for (const unsigned long long start = global_ns(); global_ns() - start < ns;) __nanosleep(100);
+}
+
 __global__ void read_kernel(const uint4* memory, std::int64_t count, unsigned* sink) {
   unsigned sum = 0;
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
@@ -250,12 +262,12 @@ std::int64_t input_count(const InputSpec& spec, Matrix matrix) {
 }  // namespace
 
 void clear_totals(Totals* totals, cudaStream_t stream) {
-  static const Totals kClear = {0, kNone, 0};
+  static const Totals kClear = {0, kNone, 0, 0};
   check(cudaMemcpyAsync(totals, &kClear, sizeof kClear, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
 }
 
 void clear_observation(Observation* observation, cudaStream_t stream) {
-  static const Observation kClear = {{0, kNone, 0}, 0, 0, 0, {0, kNone, 0}, {0, kNone, 0}, 0};
+  static const Observation kClear = {{0, kNone, 0, 0}, 0, 0, 0, {0, kNone, 0, 0}, {0, kNone, 0, 0}, 0};
   check(cudaMemcpyAsync(observation, &kClear, offsetof(Observation, slab_before), cudaMemcpyHostToDevice, stream),
         "cudaMemcpyAsync");
 }
@@ -359,6 +371,11 @@ void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStrea
   check(cudaFuncSetAttribute(scrub_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "cudaFuncSetAttribute");
   scrub_kernel<<<2 * multiprocessors, 1024, smem_bytes, stream>>>(bytes / 4);
   check(cudaGetLastError(), "scrub_kernel");
+}
+
+void hold_stream(double us, cudaStream_t stream) {
+  hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(1e3 * us));
+  check(cudaGetLastError(), "hold_kernel");
 }
 
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream) {

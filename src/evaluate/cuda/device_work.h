@@ -16,6 +16,7 @@ struct Totals {
   unsigned long long bad;
   unsigned long long first;
   unsigned long long worst_bits;  // largest error ratio, a double's bits (non-negative doubles order as integers)
+  unsigned long long misrounded;  // elements of C that are not the correctly rounded result
 };
 void clear_totals(Totals* totals, cudaStream_t stream);
 
@@ -91,6 +92,9 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
 // Fills the shared memory of every multiprocessor with NaN, so that no launch finds what an earlier one left there.
 // smem_bytes: the largest that one block may have.
 void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream);
+
+// Keeps the stream busy for so long, so that what is queued meanwhile starts without waiting for the host.
+void hold_stream(double us, cudaStream_t stream);
 
 // Reads `bytes` (a multiple of 16) once, so that the L2 cache holds nothing else.
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream);

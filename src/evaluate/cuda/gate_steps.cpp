@@ -3,11 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+
+#include "evaluate/gates.h"
 
 namespace warpsmith::cuda {
 
 namespace {
+
+constexpr std::uint16_t kChainFiller = 0x3c00;  // what operands of the chain hold beyond C: 1 in f16, small in bf16
+constexpr double kQueueingUs = 200;             // the host queues three launches of up to kMaxKernels kernels each
+constexpr double kLongChainFlops = 8.6e9;       // 2^33: beyond it launches overlap for long, and once is enough
+constexpr int kShortChains = 4;
 
 std::string element_text(std::uint16_t bits, ElementType type) {
   return fmt::format("{:g} (0x{:04x})", element_to_double(bits, type), bits);
@@ -90,6 +98,8 @@ CheckReport GateSteps::describe_judged(const Totals& totals, Criterion criterion
   report.bad = static_cast<std::int64_t>(totals.bad);
   report.passed = report.bad == 0;
   report.worst_error = double_from_bits(totals.worst_bits);
+  report.precision = {static_cast<std::int64_t>(totals.misrounded), problem_.m * problem_.n,
+                      misrounding_limit(problem_.k, problem_.element)};
   if (report.passed) return report;
   if (!references_.intact(*reference_)) {
     throw CudaError("the memory of the FP64 reference was written to, by this candidate or one before it", false);
@@ -109,6 +119,54 @@ CheckReport GateSteps::describe_judged(const Totals& totals, Criterion criterion
                               totals.bad, problem_.m * problem_.n, index / problem_.n, index % problem_.n,
                               element_text(got, type), expected, allowed);
   return report;
+}
+
+// Uniform data: its chained results stay finite, and so differ from what poison makes of them, up to K = 2^16.
+CheckReport GateSteps::check_dependent_launch(const Launch& separate, const Launch& dependent) {
+  const std::int64_t m = problem_.m, n = problem_.n, k = problem_.k;
+  const auto bytes = static_cast<std::size_t>((std::max({m * n, m * k, k * n}) + 3) / 4 * 4) * sizeof(std::uint16_t);
+  if (chain_x_.bytes() == 0) {
+    chain_x_ = DeviceBuffer(bytes);
+    chain_y_ = DeviceBuffer(bytes);
+  }
+  operands_.refill(spec_of(InputKind::uniform, draw_seed()));
+  const ChainHashes expected = run_chain(separate, true);
+  CheckReport report{true, {}, 0, 0};
+  const int chains = problem_.flops() < kLongChainFlops ? kShortChains : 1;
+  for (int i = 0; i < chains && report.passed; ++i) {
+    const ChainHashes got = run_chain(dependent, false);
+    report.passed = got.x == expected.x && got.y == expected.y;
+    if (report.passed) continue;
+    report.bad = 1;
+    report.detail = fmt::format(
+        "as a programmatic dependent launch, the {} of three launches that read each other's results leaves other bits "
+        "than after a synchronisation: operands are read, or C is written, before the launch before is done",
+        got.y == expected.y ? "third" : "second");
+  }
+  return report;
+}
+
+GateSteps::ChainHashes GateSteps::run_chain(const Launch& launch, bool wait) {
+  auto *x = chain_x_.as<std::uint16_t>(), *y = chain_y_.as<std::uint16_t>();
+  const auto words = static_cast<std::int64_t>(chain_x_.bytes() / sizeof(std::uint16_t));
+  const OperandSet given = operands_.operands();
+  for (std::uint16_t* buffer : {x, y}) set_pattern(buffer, words, kChainFiller, stream_);
+  set_pattern(x, problem_.m * problem_.n, kPoisonPatterns[0], stream_);
+  check(cudaMemcpyAsync(y, given.a, static_cast<std::size_t>(problem_.m * problem_.k) * sizeof *y,
+                        cudaMemcpyDeviceToDevice, stream_),
+        "cudaMemcpyAsync");
+  workspace_.poison(kPoisonPatterns[0]);
+  const OperandSet chain[] = {{y, given.b, x}, {x, given.b, y}, {given.a, y, x}};
+  if (!wait) hold_stream(kQueueingUs, stream_);
+  for (const OperandSet& operands : chain) {
+    launch(operands, workspace_.data());
+    if (wait) check(cudaStreamSynchronize(stream_), "launching in a chain");
+  }
+  auto* hashes = observation_.as<ChainHashes>();
+  check(cudaMemsetAsync(hashes, 0, sizeof *hashes, stream_), "cudaMemsetAsync");
+  hash_slab(x, words, 0, 0, 0, &hashes->x, stream_);
+  hash_slab(y, words, 0, 0, 0, &hashes->y, stream_);
+  return read(hashes, stream_);
 }
 
 CheckReport GateSteps::describe_surroundings(const Observation& seen) {

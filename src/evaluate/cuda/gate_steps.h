@@ -38,12 +38,21 @@ class GateSteps {
   bool is_void(const Observation& seen) { return operands_.refresh_if_stale(seen); }
   GateObservation describe(const Observation& seen, Criterion criterion);
 
+  // Three launches in a chain: Y B -> X, X B -> Y, A Y -> X. Y starts as A; X and Y are read as they lie in memory.
+  // Each launch so reads what the one before writes, and writes what that one reads. Launches of `dependent` leave the
+  // same bits in both as launches that wait for each other.
+  CheckReport check_dependent_launch(const Launch& separate, const Launch& dependent);
+
   OperandSet operands() const { return operands_.operands(); }
 
  private:
   InputSpec spec_of(InputKind kind, std::uint64_t seed) const;
   CheckReport describe_judged(const Totals& totals, Criterion criterion);
   CheckReport describe_surroundings(const Observation& seen);
+  struct ChainHashes {
+    unsigned long long x = 0, y = 0;
+  };
+  ChainHashes run_chain(const Launch& launch, bool wait);
 
   Problem problem_;
   ReferenceMaker& references_;
@@ -55,6 +64,7 @@ class GateSteps {
   std::uint64_t placements_ = 0;
   std::shared_ptr<const Reference> reference_;
   DeviceBuffer observation_;
+  DeviceBuffer chain_x_, chain_y_;  // made when first asked for
 };
 
 }  // namespace warpsmith::cuda

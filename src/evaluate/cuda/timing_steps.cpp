@@ -30,6 +30,7 @@ void merge(CheckReport& report, const CheckReport& other) {
   report.worst_error = std::max(report.worst_error, other.worst_error);
   report.bad += other.bad;
   report.passed = report.passed && other.passed;
+  report.precision.add(other.precision);
   if (report.detail.empty()) report.detail = other.detail;
 }
 
@@ -196,7 +197,7 @@ CheckReport TimingSteps::check_timed_outputs(int subject) {
   CheckReport report = subject == 0 ? audit_ : CheckReport{true, {}, 0, 0};
   bool judged = subject == 0;
   for (const auto& [key, graph] : armed_) {
-    if (!report.passed || std::get<0>(key) != subject) continue;
+    if (!report.passed || !report.precision.good() || std::get<0>(key) != subject) continue;
     if (replayed_ != &graph) replay(graph, subject);
     merge(report, judge_outputs(graph, 0, graph.launches, "in the outputs of a timed replay"));
     judged = true;
@@ -229,13 +230,13 @@ std::optional<double> TimingSteps::time_unlisted(Baseline& one, double batch_us)
 CheckReport TimingSteps::judge_outputs(const ArmedGraph& graph, int first, int count, const char* where) {
   clear_totals(totals_.as<Totals>(), device_.stream);
   for (int i = first; i < first + count; ++i) judge_set(graph.inputs_of(i), i);
-  return report_of_totals(where);
+  return report_of_totals(count, where);
 }
 
 CheckReport TimingSteps::judge_call(const Call& made, const char* where) {
   clear_totals(totals_.as<Totals>(), device_.stream);
   judge_set(made.inputs, made.output);
-  return report_of_totals(where);
+  return report_of_totals(1, where);
 }
 
 void TimingSteps::judge_set(int inputs, int output) {
@@ -245,12 +246,14 @@ void TimingSteps::judge_set(int inputs, int output) {
 }
 
 // Waits, so that no kernel of the candidate runs between the judging and the reading.
-CheckReport TimingSteps::report_of_totals(const char* where) {
+CheckReport TimingSteps::report_of_totals(int outputs, const char* where) {
   Totals found{};
   check(cudaMemcpyAsync(&found, totals_.data(), sizeof found, cudaMemcpyDeviceToHost, device_.stream),
         "cudaMemcpyAsync");
   check(cudaStreamSynchronize(device_.stream), "judging timed outputs");
   CheckReport report{found.bad == 0, {}, double_from_bits(found.worst_bits), static_cast<std::int64_t>(found.bad)};
+  report.precision = {static_cast<std::int64_t>(found.misrounded), outputs * problem_.m * problem_.n,
+                      misrounding_limit(problem_.k, problem_.element)};
   if (!report.passed) {
     const auto first = static_cast<std::int64_t>(found.first);
     report.detail = fmt::format("{} wrong elements {}, the first at ({}, {})", found.bad, where, first / problem_.n,

@@ -72,7 +72,7 @@ class TimingSteps {
   CheckReport judge_outputs(const ArmedGraph& graph, int first, int count, const char* where);
   CheckReport judge_call(const Call& made, const char* where);
   void judge_set(int inputs, int output);
-  CheckReport report_of_totals(const char* where);
+  CheckReport report_of_totals(int outputs, const char* where);
 
   Problem problem_;
   TimingDevice device_;
