@@ -1,5 +1,4 @@
-// sm90 recipes -> a small source that names the configuration, and the launch
-// that runs it.
+// sm90 recipes -> a small source that names the configuration, and the launch that runs it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,26 +13,22 @@ namespace warpsmith {
 
 namespace {
 
-constexpr const char *kEntry = "warpsmith_sm90_gemm";
+constexpr const char* kEntry = "warpsmith_sm90_gemm";
 
-const char *boolean(bool value) { return value ? "true" : "false"; }
+const char* boolean(bool value) { return value ? "true" : "false"; }
 
-const char *epilogue_name(int epilogue) {
-  return epilogue == kSm90Direct   ? "direct"
-         : epilogue == kSm90Staged ? "staged"
-                                   : "tma";
+const char* epilogue_name(int epilogue) {
+  return epilogue == kSm90Direct ? "direct" : epilogue == kSm90Staged ? "staged" : "tma";
 }
 
-const char *evict_name(int evict) {
-  return evict == kSm90EvictNormal  ? "normal"
-         : evict == kSm90EvictFirst ? "first"
-                                    : "last";
+const char* evict_name(int evict) {
+  return evict == kSm90EvictNormal ? "normal" : evict == kSm90EvictFirst ? "first" : "last";
 }
 
-std::string config_text(const Sm90Knobs &k, const Problem &problem) {
+std::string config_text(const Sm90Knobs& k, const Problem& problem) {
   const Sm90Product product = sm90_product(k, problem);
   std::string text = "constexpr Sm90Config kConfig = {\n";
-  const auto add = [&](const char *name, const std::string &value) {
+  const auto add = [&](const char* name, const std::string& value) {
     text += fmt::format("    .{} = {},\n", name, value);
   };
   add("element", fmt::format("Element::{}", to_string(problem.element)));
@@ -61,8 +56,7 @@ std::string config_text(const Sm90Knobs &k, const Problem &problem) {
   return text + "};\n";
 }
 
-std::string source_text(const Recipe &recipe, const Sm90Knobs &k,
-                        const Problem &problem, std::int64_t smem_bytes) {
+std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem& problem, std::int64_t smem_bytes) {
   const bool maps_c = k.epilogue == kSm90Tma;
   return fmt::format(
       "// C[m,n] = A[m,k] * B[k,n], {element} elements, FP32 accumulation, "
@@ -83,24 +77,19 @@ std::string source_text(const Recipe &recipe, const Sm90Knobs &k,
       "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, c, "
       "{workspace_argument}, m, n, k);\n"
       "}}\n",
-      fmt::arg("element", to_string(problem.element)),
-      fmt::arg("layout", to_string(problem.layout)),
-      fmt::arg("recipe", to_string(recipe)),
-      fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
+      fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
+      fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
       fmt::arg("threads", sm90_threads(k)), fmt::arg("entry", kEntry),
-      fmt::arg("map_parameter",
-               maps_c ? " const __grid_constant__ TensorMap map_c," : ""),
+      fmt::arg("map_parameter", maps_c ? " const __grid_constant__ TensorMap map_c," : ""),
       fmt::arg("map_argument", maps_c ? "&map_c" : "nullptr"),
       fmt::arg("swapped", k.swap ? "// Computes C^T = B^T A^T: map_a is over "
                                    "B, map_b over A, m is n and n is m.\n"
                                  : ""),
-      fmt::arg("workspace_parameter",
-               k.streamk ? " unsigned char* workspace," : ""),
+      fmt::arg("workspace_parameter", k.streamk ? " unsigned char* workspace," : ""),
       fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"));
 }
 
-TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows,
-                     const Sm90Boxes &boxes, int shares) {
+TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, const Sm90Boxes& boxes, int shares) {
   TensorMap map;
   map.operand = operand;
   map.dims = {columns, rows};
@@ -110,64 +99,45 @@ TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows,
   return map;
 }
 
-TensorMap operand_map(Operand operand, const Problem &problem,
-                      const Sm90Boxes &boxes, int shares) {
-  if (operand == Operand::a)
-    return tensor_map(operand, problem.a_cols(), problem.a_rows(), boxes,
-                      shares);
+TensorMap operand_map(Operand operand, const Problem& problem, const Sm90Boxes& boxes, int shares) {
+  if (operand == Operand::a) return tensor_map(operand, problem.a_cols(), problem.a_rows(), boxes, shares);
   return tensor_map(operand, problem.b_cols(), problem.b_rows(), boxes, shares);
 }
 
-CudaLaunch launch_of(const Sm90Knobs &k, const Problem &problem,
-                     const Machine &machine, std::int64_t smem_bytes) {
+CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& machine, std::int64_t smem_bytes) {
   KernelLaunch launch;
   launch.entry = kEntry;
   launch.block = {sm90_threads(k), 1, 1};
   launch.cluster = {k.cluster_size(), 1, 1};
-  launch.grid = {
-      static_cast<int>(sm90_clusters(k, problem, machine) * k.cluster_size()),
-      1, 1};
+  launch.grid = {static_cast<int>(sm90_clusters(k, problem, machine) * k.cluster_size()), 1, 1};
   launch.dynamic_smem_bytes = static_cast<int>(smem_bytes);
   launch.programmatic_dependent_launch = k.pdl != 0;
 
   const Sm90Product product = sm90_product(k, problem);
-  const Sm90Boxes boxes_a =
-      sm90_operand_boxes(k.tile_m, k.tile_k, product.a_k_major);
-  const Sm90Boxes boxes_b =
-      sm90_operand_boxes(k.tile_n, k.tile_k, product.b_k_major);
-  const Operand left = k.swap ? Operand::b : Operand::a,
-                right = k.swap ? Operand::a : Operand::b;
-  launch.arguments.push_back(
-      KernelArgument::tensor(operand_map(left, problem, boxes_a, k.cluster_n)));
-  launch.arguments.push_back(KernelArgument::tensor(
-      operand_map(right, problem, boxes_b, k.cluster_m)));
+  const Sm90Boxes boxes_a = sm90_operand_boxes(k.tile_m, k.tile_k, product.a_k_major);
+  const Sm90Boxes boxes_b = sm90_operand_boxes(k.tile_n, k.tile_k, product.b_k_major);
+  const Operand left = k.swap ? Operand::b : Operand::a, right = k.swap ? Operand::a : Operand::b;
+  launch.arguments.push_back(KernelArgument::tensor(operand_map(left, problem, boxes_a, k.cluster_n)));
+  launch.arguments.push_back(KernelArgument::tensor(operand_map(right, problem, boxes_b, k.cluster_m)));
   if (k.epilogue == kSm90Tma) {
-    launch.arguments.push_back(KernelArgument::tensor(
-        tensor_map(Operand::c, problem.n, problem.m, sm90_store_boxes(k), 1)));
+    launch.arguments.push_back(
+        KernelArgument::tensor(tensor_map(Operand::c, problem.n, problem.m, sm90_store_boxes(k), 1)));
   }
   launch.arguments.push_back(KernelArgument::pointer_to(Operand::c));
-  if (k.streamk)
-    launch.arguments.push_back(KernelArgument::workspace_pointer());
+  if (k.streamk) launch.arguments.push_back(KernelArgument::workspace_pointer());
   for (const std::int64_t size : {product.m, product.n, product.k}) {
-    launch.arguments.push_back(
-        KernelArgument::integer(static_cast<std::int32_t>(size)));
+    launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
-  return {{std::move(launch)},
-          sm90_workspace_bytes(k, problem, machine),
-          k.streamk != 0};
+  return {{std::move(launch)}, sm90_workspace_bytes(k, problem, machine), k.streamk != 0};
 }
 
-} // namespace
+}  // namespace
 
-Candidate generate_sm90(const Recipe &recipe, const Problem &problem,
-                        const Machine &machine) {
+Candidate generate_sm90(const Recipe& recipe, const Problem& problem, const Machine& machine) {
   const Sm90Knobs knobs = sm90_knobs(recipe);
   const std::int64_t smem_bytes = sm90_smem_bytes(knobs, problem);
-  Result<std::string> source =
-      amalgamate(source_text(recipe, knobs, problem, smem_bytes));
-  if (!source)
-    throw std::logic_error(
-        source.error().message); // an embedded building block is missing
+  Result<std::string> source = amalgamate(source_text(recipe, knobs, problem, smem_bytes));
+  if (!source) throw std::logic_error(source.error().message);  // an embedded building block is missing
   Candidate candidate;
   candidate.language = Language::cuda;
   candidate.source = std::move(*source);
@@ -176,4 +146,4 @@ Candidate generate_sm90(const Recipe &recipe, const Problem &problem,
   return candidate;
 }
 
-} // namespace warpsmith
+}  // namespace warpsmith
