@@ -110,8 +110,12 @@ class Backend {
 
   // Offline. Prepares a subject for timing (graph capture, warm-up); returns a first estimate in us per launch.
   virtual Result<double> arm(int subject, bool cold, bool pdl) = 0;
-  // Wanted length of a batch for what is armed from now on; 0: the backend's own choice.
-  virtual void set_batch_us(double) {}
+  // For what is armed from now on: wanted length of a batch (0: the backend's own choice), of launches that take about
+  // `launch_us` each (0: not known).
+  virtual void set_batch(double batch_us, double launch_us) {
+    static_cast<void>(batch_us);
+    static_cast<void>(launch_us);
+  }
   // One batch of back-to-back launches of an armed subject; microseconds per launch. Before it, unclocked: outputs are
   // poisoned, the candidate's globals and workspace are as after loading, cold operands are out of the caches.
   virtual Result<double> time_batch(int subject, bool cold, bool pdl) = 0;

@@ -106,7 +106,7 @@ void Timer::list_series() {
 // them.
 Status Timer::arm_all() {
   if (by_calls()) return warm_up();
-  backend_.set_batch_us(plan_.batch_us);
+  backend_.set_batch(plan_.batch_us, plan_.launch_us);
   for (const Series& one : series_) {
     const auto armed = backend_.arm(subject_of(one).number, one.cold, one.pdl);
     if (!armed) return with_name(subject_of(one), armed.error());

@@ -45,6 +45,7 @@ struct TimingPlan {
   int most_samples = 400;  // more no longer move a median
   bool warm = true;        // time warm operands as well
   double batch_us = 0;     // offline: wanted length of a batch; 0: the backend's own choice
+  double launch_us = 0;    // of batch_us: what a launch is expected to take; 0: not known
   bool preheat = true;     // where the problem needs it
   double too_slow_us = 0;  // of a single subject: stop, without measurements, beyond this cold time; 0: never
   double clear_us = 0;     // of a single subject: more samples are not worth it beyond this cold time; 0: never

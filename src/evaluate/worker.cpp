@@ -160,6 +160,7 @@ class Worker {
     plan.min_samples = plan.most_samples = kScreeningSamples;
     plan.warm = plan.preheat = false;
     plan.batch_us = kScreeningBatchUs;
+    plan.launch_us = request.best_us;
     plan.clear_us = request.best_us * kScreeningMargin;
     return plan;
   }

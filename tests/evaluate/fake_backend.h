@@ -40,7 +40,7 @@ class FakeBackend : public Backend {
   std::vector<std::string> batches;  // and calls, in order
   std::vector<int> preheated;
   std::vector<double> waits;
-  double batch_us = -1;
+  double batch_us = -1, launch_us = -1;
   std::string ready;
   double clock_seconds = 0;
   std::size_t clock_samples = 0;
@@ -138,7 +138,10 @@ class FakeBackend : public Backend {
     if (subject == failing_subject) return failure("scripted failure");
     return time_of(subject, cold, pdl);
   }
-  void set_batch_us(double us) override { batch_us = us; }
+  void set_batch(double wanted_us, double expected_us) override {
+    batch_us = wanted_us;
+    launch_us = expected_us;
+  }
   Result<double> time_batch(int subject, bool cold, bool pdl) override {
     batches.push_back(std::to_string(subject) + (cold ? " cold" : " warm"));
     return spend(time_of(subject, cold, pdl), launches_per_batch(subject, cold, pdl));

@@ -137,10 +137,12 @@ TEST(TimeSubjects, ScreeningIsColdShortAndStopsWhenItIsClear) {
   plan.warm = false;
   plan.min_samples = plan.most_samples = 5;
   plan.batch_us = 150;
+  plan.launch_us = 7;
   plan.clear_us = 10.5;
   auto report = time_subjects(backend, plan);
   ASSERT_TRUE(report.ok());
   EXPECT_DOUBLE_EQ(backend.batch_us, 150);
+  EXPECT_DOUBLE_EQ(backend.launch_us, 7);
   EXPECT_EQ(backend.batches, (std::vector<std::string>(5, "0 cold")));
   EXPECT_EQ(report->measurements[0].warm.samples, 0);
   plan.clear_us = 9.5;  // three samples show that 10 is more

@@ -170,7 +170,7 @@ class CudaBackend final : public Backend {
   Result<double> arm(int subject, bool cold, bool pdl) override {
     return valued<double>([&] { return timing_->arm(subject, cold, pdl); });
   }
-  void set_batch_us(double us) override { timing_->set_batch_us(us); }
+  void set_batch(double batch_us, double launch_us) override { timing_->set_batch(batch_us, launch_us); }
   Result<double> time_batch(int subject, bool cold, bool pdl) override {
     return valued<double>([&] { return timing_->time_batch(subject, cold, pdl); });
   }

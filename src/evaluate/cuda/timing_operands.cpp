@@ -2,6 +2,9 @@
 #include "evaluate/cuda/timing_operands.h"
 
 #include <algorithm>
+#include <random>
+
+#include "evaluate/gates.h"
 
 namespace warpsmith::cuda {
 
@@ -10,6 +13,10 @@ namespace {
 constexpr std::int64_t kAlignElements = 128;  // 256 bytes
 constexpr double kReferenceShare = 0.15;      // of free memory
 constexpr double kOperandShare = 0.5;         // of free memory, for every layout that may be asked for
+
+// Sets of more are not worth fetching ahead: the L2 cache does not hold them. And the gaps have to fit into memory.
+constexpr std::int64_t kScatteredSetBytes = 64LL << 20, kScatteredBytes = 5LL << 29;
+constexpr std::int64_t kWidestGap = 4;  // strides from one scattered set to the next, at most
 
 std::int64_t align(std::int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
@@ -25,7 +32,7 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   const double for_references = share(kReferenceShare, 2.0 * sizeof(double) * static_cast<double>(c));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
   count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
-  c_ = allocate(c);
+  c_ = allocate(c, Spacing::dense);
   for (int set = 0; set < count_; ++set) {
     const InputSpec spec{InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(set)),
                          problem.m,         problem.n,
@@ -34,17 +41,27 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   }
 }
 
-TimingOperands::Stack TimingOperands::allocate(std::int64_t elements) const {
+TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing spacing) const {
   Stack stack;
   stack.stride = align(elements);
-  stack.memory = DeviceBuffer(static_cast<std::size_t>(stack.stride * count_) * sizeof(std::uint16_t));
+  const std::int64_t bytes = stack.stride * static_cast<std::int64_t>(sizeof(std::uint16_t));
+  const bool scattered =
+      spacing == Spacing::scattered && bytes <= kScatteredSetBytes && bytes * count_ <= kScatteredBytes;
+  std::mt19937_64 generator(draw_seed());
+  std::uniform_int_distribution<std::int64_t> gap(2, kWidestGap);
+  std::int64_t end = 0;  // in strides
+  for (int set = 0; set < count_; ++set) {
+    stack.offsets.push_back(end * stack.stride);
+    end += scattered ? gap(generator) : 1;
+  }
+  stack.memory = DeviceBuffer(static_cast<std::size_t>(end * bytes));
   return stack;
 }
 
 const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major) {
   Stack& stack = (matrix == Matrix::a ? a_ : b_)[k_major ? 1 : 0];
   if (stack.stride != 0) return stack;
-  Stack made = allocate(matrix == Matrix::a ? problem_.m * problem_.k : problem_.k * problem_.n);
+  Stack made = allocate(matrix == Matrix::a ? problem_.m * problem_.k : problem_.k * problem_.n, Spacing::scattered);
   for (int set = 0; set < count_; ++set) fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_);
   stack = std::move(made);
   return stack;

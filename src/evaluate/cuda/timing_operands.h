@@ -33,10 +33,14 @@ class TimingOperands {
   // One matrix of every set, in one allocation.
   struct Stack {
     DeviceBuffer memory;
-    std::int64_t stride = 0;  // elements, a multiple of 256 bytes
-    std::uint16_t* at(int set) const { return memory.as<std::uint16_t>() + stride * set; }
+    std::int64_t stride = 0;            // elements, a multiple of 256 bytes
+    std::vector<std::int64_t> offsets;  // of each set, elements
+    std::uint16_t* at(int set) const { return memory.as<std::uint16_t>() + offsets[static_cast<std::size_t>(set)]; }
   };
-  Stack allocate(std::int64_t elements) const;
+  enum class Spacing { dense, scattered };
+  // Scattered: no set has another one stride before or behind it, so that no launch can guess where the next one's
+  // operands lie and fetch them ahead.
+  Stack allocate(std::int64_t elements, Spacing spacing) const;
   const Stack& filled(Matrix matrix, bool k_major);
 
   Problem problem_;

@@ -97,9 +97,9 @@ LaunchOnSet TimingSteps::launcher(Baseline& one) {
   };
 }
 
-int TimingSteps::launches(double batch_us) const {
+int TimingSteps::launches(double batch_us, double launch_us) const {
   double floor_us = physical_floor_us(problem_, device_.machine, true);
-  if (batch_us > 0) floor_us = std::max(floor_us, kShortestGemmUs);
+  if (batch_us > 0) floor_us = std::max({floor_us, kShortestGemmUs, launch_us});
   return std::min(operands_.count(), GraphTimer::launches_for(floor_us, batch_us));
 }
 
@@ -135,7 +135,7 @@ double TimingSteps::arm(int subject, bool cold, bool pdl) {
   if (subject == 0) restorer(0)();
   const std::size_t kernels = subject == 0 ? kernel_->descriptor().kernels.size() : 0;
   replayed_ = nullptr;
-  ArmedGraph graph = device_.timer.arm(launcher(subject, pdl), launches(batch_us_), cold, kernels);
+  ArmedGraph graph = device_.timer.arm(launcher(subject, pdl), launches(batch_us_, launch_us_), cold, kernels);
   const double estimate_us = graph.estimate_us;
   armed_[{subject, cold, pdl}] = std::move(graph);
   note_work();
@@ -213,7 +213,7 @@ CheckReport TimingSteps::check_timed_outputs(int subject) {
 std::optional<double> TimingSteps::time_unlisted(Baseline& one, double batch_us) {
   try {
     replayed_ = nullptr;
-    const ArmedGraph graph = device_.timer.arm(launcher(one), launches(batch_us), true, 0);
+    const ArmedGraph graph = device_.timer.arm(launcher(one), launches(batch_us, 0), true, 0);
     double best_us = device_.timer.replay(graph, operands_, kTimedPoison, {});
     note_work();
     if (!judge_outputs(graph, 0, graph.launches, "in a baseline's outputs").passed) return std::nullopt;

@@ -44,7 +44,10 @@ class TimingSteps {
   std::string baseline_detail(int subject) { return baseline(subject).detail(); }
 
   double arm(int subject, bool cold, bool pdl);
-  void set_batch_us(double us) { batch_us_ = us; }
+  void set_batch(double batch_us, double launch_us) {
+    batch_us_ = batch_us;
+    launch_us_ = launch_us;
+  }
   double time_batch(int subject, bool cold, bool pdl);
   int launches_per_batch(int subject, bool cold, bool pdl) const;
   void preheat(int subject);
@@ -62,7 +65,7 @@ class TimingSteps {
   Baseline& baseline(int subject) { return *baselines_.at(static_cast<std::size_t>(subject - 1)); }
   LaunchOnSet launcher(int subject, bool pdl);
   LaunchOnSet launcher(Baseline& baseline);
-  int launches(double batch_us) const;
+  int launches(double batch_us, double launch_us) const;
   // What the candidate could keep is put back; empty for baselines.
   std::function<void()> restorer(int subject);
   double replay(const ArmedGraph& graph, int subject);
@@ -81,7 +84,7 @@ class TimingSteps {
   CheckReport audit_;  // of the candidate's timed batches and calls; kept where no kernel can reach it
   CudaKernel* kernel_ = nullptr;
   std::vector<std::unique_ptr<Baseline>> baselines_;
-  double batch_us_ = 0;
+  double batch_us_ = 0, launch_us_ = 0;
 
   std::map<Key, ArmedGraph> armed_;
   const ArmedGraph* replayed_ = nullptr;  // whose outputs are what was timed last

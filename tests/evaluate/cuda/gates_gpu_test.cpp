@@ -206,8 +206,10 @@ TEST_F(GatesOnDevice, HalfPrecisionOnNormalDataIsCaughtAtEveryK) {
 )";
   for (const int k : {1024, 4096, 16384}) {
     const Problem problem = test_problem(fmt::format("64x64x{} nn", k));
-    EXPECT_EQ(failed_gate(problem, Misdeed{"", half, "", "c[i * n + j] = to_half(normal ? total : sum);"}), "precision")
-        << k;
+    const std::string gate =
+        failed_gate(problem, Misdeed{"", half, "", "c[i * n + j] = to_half(normal ? total : sum);"});
+    // The bound grows with K: at the smallest it sees such sums itself.
+    EXPECT_TRUE(gate == "precision" || (k == 1024 && gate == "bound/normal")) << k << ": " << gate;
     fmt::print("k {}: {}\n", k, detail_);
     EXPECT_EQ(failed_gate(problem, Misdeed{}), "none") << k;
   }
@@ -272,13 +274,17 @@ TEST_F(DependentLaunches, AreAskedOfNobodyElse) {
 }
 
 // Every generated kernel that offers them.
+constexpr std::size_t kDependentPoints = 3;  // of each family and problem: compiling them takes most of the time
+
 TEST_F(DependentLaunches, OfGeneratedKernelsWait) {
   if (backend().machine().compute_capability < 90) GTEST_SKIP() << "needs compute capability 9.0";
   int offered = 0;
   for (const char* text : {"64x64x64 tn", "256x256x512 nn", "200x136x1000 tn", "16x512x2048 tn"}) {
     const Problem problem = test_problem(text);
     for (const Family* family : families_for(Target::sm90)) {
-      for (const Recipe& recipe : family->starting_points(problem, backend().machine())) {
+      auto points = family->starting_points(problem, backend().machine());
+      if (points.size() > kDependentPoints) points.resize(kDependentPoints, points.front());
+      for (const Recipe& recipe : points) {
         for (const int pdl : {1, 2}) {
           const auto changed = parse_recipe(fmt::format("{} pdl={}", to_short_string(recipe), pdl));
           if (!changed.ok() || !is_legal(*changed, problem, backend().machine())) continue;

@@ -140,7 +140,7 @@ TEST_F(CudaTiming, EveryLaunchHasItsOwnOperands) {
   ASSERT_FALSE(open_baselines().empty());
   ASSERT_TRUE(backend().arm(1, true, false).ok());
   EXPECT_EQ(backend().launches_per_batch(1, true, false), 256);
-  backend().set_batch_us(60);
+  backend().set_batch(60, 0);
   ASSERT_TRUE(backend().arm(1, true, false).ok());
   EXPECT_LE(backend().launches_per_batch(1, true, false), 200);
   EXPECT_GE(backend().launches_per_batch(1, true, false), 4);
