@@ -5,8 +5,9 @@
 
 #include "candidate.cuh"
 
-static std::mutex guard;
-static std::condition_variable wake;
+// Never destroyed: the thread waits to the end of the process, and destroying what it waits for would hang.
+static std::mutex& guard = *new std::mutex;
+static std::condition_variable& wake = *new std::condition_variable;
 static Gemm pending;
 static bool is_pending = false;
 
