@@ -57,6 +57,7 @@ struct DeviceOptions {
 // Each command adds itself to `app` and, when chosen, sets `run`.
 using Run = std::function<int()>;
 void add_optimize_command(CLI::App& app, Run& run);
+void add_tune_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_info_command(CLI::App& app, Run& run);
 void add_dataset_command(CLI::App& app, Run& run);

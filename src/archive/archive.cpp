@@ -187,9 +187,10 @@ class SqliteArchive final : public Archive {
   Result<std::vector<AttemptSummary>> summaries(const Scope& scope) override {
     return guarded<std::vector<AttemptSummary>>(mutex_, [&] {
       std::vector<AttemptSummary> attempts;
-      Statement rows(database_, "SELECT id, recipe, kind, cold_us FROM attempts WHERE scope = ? ORDER BY id");
+      Statement rows(database_,
+                     "SELECT id, recipe, kind, cold_us, source_hash FROM attempts WHERE scope = ? ORDER BY id");
       rows.bind(find_scope(scope));
-      while (rows.step()) attempts.push_back({rows.integer(0), rows.text(1), rows.text(2), rows.real(3)});
+      while (rows.step()) attempts.push_back({rows.integer(0), rows.text(1), rows.text(2), rows.real(3), rows.text(4)});
       return attempts;
     });
   }

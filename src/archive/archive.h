@@ -33,6 +33,7 @@ struct AttemptSummary {
   std::string recipe;             // full text form
   std::string kind;               // Verdict::kind()
   std::optional<double> cold_us;  // median, accepted attempts only
+  std::string source_hash;        // as in AttemptRecord
 };
 
 struct BestRecord {

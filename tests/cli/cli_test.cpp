@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -160,7 +161,7 @@ TEST_F(Cli, SaysSoWhenThereIsNoCompiler) {
 TEST_F(Cli, HelpNamesEveryCommand) {
   const ProcessOutput output = run({"--help"});
   EXPECT_EQ(output.status.exit_code, 0);
-  for (const char* command : {"optimize", "bench", "info", "dataset"}) {
+  for (const char* command : {"optimize", "tune", "bench", "info", "dataset"}) {
     EXPECT_NE(output.out.find(command), std::string::npos) << command;
     const ProcessOutput help = run({command, "--help"});
     EXPECT_EQ(help.status.exit_code, 0) << command;
@@ -197,6 +198,99 @@ TEST_F(Cli, SearchesResumesAndWritesTheKernel) {
   EXPECT_GE(again.at("resumed").get<int>(), 3);
 }
 
+TEST_F(Cli, RefusesBadTuning) {
+  expect_refused({"tune"}, 2, "no shapes given; accepted: M N K, --shapes FILE or --grid cuda-l2");
+  expect_refused({"tune", "--grid", "other"}, 2, "accepted: cuda-l2");
+  expect_refused({"tune", "64", "64", "64", "--grid", "cuda-l2"}, 2, "give the shapes once");
+  expect_refused({"tune", "64", "64", "64", "--policy", "oracle"}, 2, "accepted: random, evolution");
+  expect_refused({"tune", "64", "64", "64", "--final-budget", "soon"}, 2, "is not a duration");
+  expect_refused({"tune", "64", "64", "64", "--target", "cpu", "--gpus", "all"}, 2, "--gpus goes with a CUDA target");
+  expect_refused({"tune", "64", "64", "64", "--target", "sm90", "--gpus", "0,0"}, 2,
+                 "accepted: all, or device numbers");
+  const fs::path foreign = home_ / "foreign.jsonl";
+  std::ofstream(foreign) << "{}\n";
+  expect_refused({"tune", "64", "64", "64", "--target", "cpu", "--wisdom", foreign.string()}, 2,
+                 ":1: is no header of a wisdom file");
+}
+
+// Two shapes, one layout, a few recipes each; then the same command with --resume, which measures nothing again.
+TEST_F(Cli, TunesShapesAndResumes) {
+  const fs::path shapes = home_ / "shapes", csv = home_ / "grid.csv", replay = home_ / "replay.jsonl",
+                 wisdom = home_ / "wisdom.jsonl";
+  std::ofstream(shapes) << "48x40x56  # tiny\n32 40 24\n";
+  const std::vector<std::string> command = {"tune",
+                                            "--shapes",
+                                            shapes.string(),
+                                            "--target",
+                                            "cpu",
+                                            "--threads",
+                                            "1",
+                                            "--layout",
+                                            "nn",
+                                            "--budget",
+                                            "60s",
+                                            "--per-shape",
+                                            "2",
+                                            "--effort",
+                                            "10ms",
+                                            "--csv",
+                                            csv.string(),
+                                            "--wisdom",
+                                            wisdom.string(),
+                                            "--export-replay",
+                                            replay.string(),
+                                            "--json",
+                                            "--quiet",
+                                            "--resume"};
+  const auto lines = [](const std::string& text) {
+    std::vector<nlohmann::json> parsed;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) parsed.push_back(nlohmann::json::parse(line));
+    return parsed;
+  };
+  const ProcessOutput first = run(command);
+  ASSERT_EQ(first.status.exit_code, 0) << first.err;
+  const auto rows = lines(first.out);
+  ASSERT_EQ(rows.size(), 4u) << first.out;  // search, two problems, summary
+  EXPECT_EQ(rows[0].at("search").at("tried"), 4);
+  EXPECT_EQ(rows[0].at("search").at("covered"), 2);
+  for (const std::size_t i : {1, 2}) {
+    EXPECT_GT(rows[i].at("speedup").get<double>(), 0);
+    EXPECT_EQ(rows[i].at("verdict").at("kind"), "accepted");
+    EXPECT_FALSE(rows[i].at("provenance").at("commit").get<std::string>().empty());
+  }
+  const std::string table = *read_file(csv);
+  EXPECT_NE(table.find("# 2 of 2 shapes\n"), std::string::npos);
+  EXPECT_NE(table.find("\nm,n,k,ours_us,ours_nn_us,ours_tn_us,ours_warm_us,ours_pdl_us,lt_auto_us,"),
+            std::string::npos);
+  EXPECT_NE(table.find("\n48,40,56,"), std::string::npos);
+  const auto entries = lines(*read_file(wisdom));
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].at("target"), "cpu");
+  EXPECT_EQ(entries[1].at("problem"), "32x40x24 nn f16 f32");
+
+  const ProcessOutput second = run(command);
+  ASSERT_EQ(second.status.exit_code, 0) << second.err;
+  const auto again = lines(second.out);
+  ASSERT_EQ(again.size(), 4u);
+  EXPECT_EQ(again[0].at("search").at("tried"), 0);
+  EXPECT_GE(again[0].at("search").at("resumed").get<int>(), 4);
+  EXPECT_EQ(again[1].at("conclusion"), rows[1].at("conclusion"));
+  EXPECT_EQ(*read_file(wisdom), [&] {
+    std::string text;
+    for (const auto& entry : entries) text += entry.dump() + "\n";
+    return text;
+  }());
+
+  // The exported table is a target of its own.
+  const ProcessOutput replayed =
+      run({"tune", "48", "40", "56", "--layout", "nn", "--target", "replay:" + replay.string(), "--per-shape", "4",
+           "--wisdom", (home_ / "none").string(), "--json", "--quiet"});
+  ASSERT_EQ(replayed.status.exit_code, 0) << replayed.err;
+  EXPECT_EQ(lines(replayed.out)[0].at("search").at("covered"), 1);
+  EXPECT_FALSE(fs::exists(home_ / "none"));
+}
+
 TEST_F(Cli, TwoRunsShareOneArchive) {
   std::vector<ProcessOutput> outputs(2);
   {
@@ -231,8 +325,8 @@ TEST_F(Cli, InterruptKeepsWhatWasMeasured) {
 
 // The studies on a problem so small that they take a second or two.
 TEST_F(Cli, BenchStudiesPrintARowAProblem) {
-  const std::vector<std::string> common = {"bench", "32", "48", "64", "--target", "cpu", "--threads", "1",
-                                           "--first", "1", "--effort", "20ms", "--json"};
+  const std::vector<std::string> common = {"bench", "32",      "48", "64",       "--target", "cpu",   "--threads",
+                                           "1",     "--first", "1",  "--effort", "20ms",     "--json"};
   const auto row_of = [&](std::vector<std::string> options) {
     options.insert(options.begin(), common.begin(), common.end());
     const ProcessOutput output = run(options);

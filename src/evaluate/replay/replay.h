@@ -70,6 +70,7 @@ struct ReplaySelection {
   std::string machine;  // Machine::id()
   Target target = Target::cpu;
   int threads = 1;
+  std::vector<Problem> problems{};  // empty: all
 };
 
 // Everything recorded in the selected scopes. Of a recipe tried several times the latest verdict counts; environment

@@ -1,6 +1,7 @@
 // From an archive's attempts to a replay table.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "evaluate/replay/replay.h"
@@ -42,6 +43,8 @@ Status add_scope(Archive& archive, const Archive::Scope& scope, ReplayTable& tab
 
 bool matches(const Archive::Scope& scope, const ReplaySelection& selection) {
   const bool threads_fit = is_cuda(selection.target) || scope.threads == selection.threads;
+  const auto& problems = selection.problems;
+  if (!problems.empty() && std::find(problems.begin(), problems.end(), scope.problem) == problems.end()) return false;
   return scope.machine.id() == selection.machine && scope.target == selection.target && threads_fit;
 }
 

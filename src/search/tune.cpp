@@ -1,0 +1,390 @@
+// The schedule of builds and measurements.
+#include "search/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace warpsmith {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A failed environment says nothing about the recipe; several in a row mean that going on is pointless.
+constexpr int kMaxFailuresInARow = 5;
+// So many accepted times tell the order of magnitude of a problem's best. Before that, nothing is stopped early by the
+// best so far, and a candidate that beats it twofold is no surprise.
+constexpr std::size_t kSettled = 4;
+// Proposals from neighbours when a device first comes to a problem.
+constexpr std::size_t kFirstTransfers = 4;
+// With nothing else to do, a device takes a problem of which this much is built.
+constexpr std::size_t kWorthAVisit = 4;
+constexpr auto kPoll = std::chrono::milliseconds(50);  // for a stop flag, which signals no one
+
+class Tuner {
+ public:
+  Tuner(TunePlan& plan, const TuneOptions& options, TuneBench& bench, Archive& archive,
+        const std::function<void(const TuneProgress&)>& on_progress, const std::atomic<bool>& stop)
+      : plan_(plan), options_(options), bench_(bench), archive_(archive), on_progress_(on_progress), stop_(stop) {}
+
+  Result<TuneResult> run();
+
+ private:
+  struct Pair {
+    Recipe recipe;
+    std::string source;
+    const char* proposer;
+  };
+  struct Source {
+    enum class State { wanted, building, built } state = State::wanted;
+    std::size_t problem = 0;  // of the pair that stands for it
+    Recipe recipe;
+    int round = 0;                     // the earliest that needs it
+    std::vector<std::size_t> waiters;  // the problem of each pair that waits for it
+    std::optional<Verdict> refusal;
+  };
+  struct Task {
+    std::vector<Pair> waiting;
+    std::size_t built = 0;  // of those
+    int round = 0;          // that are done
+    bool taken = false, exhausted = false;
+  };
+  struct Visit {
+    std::size_t task = 0;
+    std::vector<Pair> pairs;
+  };
+
+  void build_loop();
+  void device_loop(int device);
+  // A thread's body; a broken environment ends the run.
+  template <class Body>
+  void guard(const Body& body);
+  std::map<std::string, Source>::iterator next_source();
+  std::optional<std::size_t> next_task(bool all_built) const;
+  bool is_built(const Pair& pair) const { return sources_.at(pair.source).state == Source::State::built; }
+  Visit begin_visit(std::size_t task);
+  void measure_visit(int device, const Visit& visit);
+  void end_visit(std::size_t task);
+  void plan_next(std::size_t task);
+  // A pair that waits for its source; one that has none is passed over.
+  void add(std::size_t task, Recipe recipe, const char* proposer);
+  // With the lock held: records the verdict, tells the plan. False: the run is over.
+  bool absorb(std::size_t problem, const Pair& pair, const Verdict& verdict);
+  void fail(Error error);
+  bool over() const { return error_ || stop_.load() || seconds_since(start_) >= options_.budget_seconds; }
+  bool all_exhausted() const;
+  TuneProgress progress() const;
+
+  TunePlan& plan_;
+  const TuneOptions& options_;
+  TuneBench& bench_;
+  Archive& archive_;
+  const std::function<void(const TuneProgress&)>& on_progress_;
+  const std::atomic<bool>& stop_;
+  const Clock::time_point start_ = Clock::now();
+
+  // All below is guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Task> tasks_;
+  std::map<std::string, Source> sources_;
+  std::size_t wanted_ = 0, building_ = 0, built_ = 0;
+  int measuring_ = 0;     // visits going on
+  int quiet_wanted_ = 0;  // devices that wait for the builds to pause
+  int failures_in_a_row_ = 0;
+  std::optional<Error> error_;
+  TuneResult result_;
+  std::int64_t resumed_ = 0;
+  bool ended_ = false;  // the device loops are over: builders go
+};
+
+void Tuner::fail(Error error) {
+  if (!error_) error_ = std::move(error);
+  changed_.notify_all();
+}
+
+template <class Body>
+void Tuner::guard(const Body& body) {
+  try {
+    body();
+  } catch (const EnvironmentError& error) {
+    const std::lock_guard lock(mutex_);
+    fail(environment_error(error.what()));
+  }
+}
+
+bool Tuner::all_exhausted() const {
+  return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.exhausted; });
+}
+
+void Tuner::add(std::size_t index, Recipe recipe, const char* proposer) {
+  std::string key = bench_.source_of(plan_.problem(index), recipe);
+  if (key.empty()) return;
+  Task& task = tasks_[index];
+  const auto [found, is_new] =
+      sources_.try_emplace(key, Source{Source::State::wanted, index, recipe, task.round, {}, {}});
+  Source& source = found->second;
+  wanted_ += is_new ? 1 : 0;
+  if (source.state == Source::State::built) {
+    ++task.built;
+  } else {
+    source.round = std::min(source.round, task.round);
+    source.waiters.push_back(index);
+  }
+  task.waiting.push_back({std::move(recipe), std::move(key), proposer});
+}
+
+// The batch of a problem's next round.
+void Tuner::plan_next(std::size_t index) {
+  Task& task = tasks_[index];
+  for (Recipe& recipe : plan_.next(index)) add(index, std::move(recipe), "tune");
+  task.exhausted = task.waiting.empty();
+  changed_.notify_all();
+}
+
+// Earliest round first, then what most pairs wait for.
+std::map<std::string, Tuner::Source>::iterator Tuner::next_source() {
+  auto best = sources_.end();
+  for (auto source = sources_.begin(); source != sources_.end(); ++source) {
+    if (source->second.state != Source::State::wanted) continue;
+    const auto key = [](const Source& s) { return std::pair(-s.round, s.waiters.size()); };
+    if (best == sources_.end() || key(source->second) > key(best->second)) best = source;
+  }
+  return best;
+}
+
+void Tuner::build_loop() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    const bool paused = options_.quiet_while_measuring && (measuring_ > 0 || quiet_wanted_ > 0);
+    if (wanted_ == 0 || paused || over()) {
+      changed_.wait_for(lock, kPoll);
+      continue;
+    }
+    const auto source = next_source();
+    source->second.state = Source::State::building;
+    --wanted_;
+    ++building_;
+    const Problem problem = plan_.problem(source->second.problem);
+    const Recipe recipe = source->second.recipe;
+    lock.unlock();
+    auto refusal = bench_.build(problem, recipe);
+    lock.lock();
+    source->second.refusal = std::move(refusal);  // entries of a map stay where they are
+    source->second.state = Source::State::built;
+    for (const std::size_t waiter : source->second.waiters) ++tasks_[waiter].built;
+    source->second.waiters.clear();
+    --building_;
+    ++built_;
+    changed_.notify_all();
+  }
+}
+
+// all_built: the first of the fewest rounds of which nothing waits for a compiler; else the one with the most built.
+std::optional<std::size_t> Tuner::next_task(bool all_built) const {
+  std::optional<std::size_t> best;
+  std::size_t best_built = 0;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const Task& task = tasks_[i];
+    if (task.taken || task.exhausted) continue;
+    if (all_built && best && tasks_[*best].round <= task.round) continue;
+    if (all_built ? task.built < task.waiting.size() : task.built < std::max(kWorthAVisit, best_built + 1)) continue;
+    best = i;
+    best_built = task.built;
+  }
+  return best;
+}
+
+Tuner::Visit Tuner::begin_visit(std::size_t index) {
+  Task& task = tasks_[index];
+  task.taken = true;
+  Visit visit{index, {}};
+  // What did best nearby comes first: then the problem's best is known early, and the rest is measured more quickly.
+  if (plan_.ranking(index).empty()) {
+    const std::size_t planned = task.waiting.size();
+    for (Recipe& recipe : plan_.transfers(index, kFirstTransfers)) add(index, std::move(recipe), "transfer");
+    std::rotate(task.waiting.begin(), task.waiting.begin() + static_cast<std::ptrdiff_t>(planned), task.waiting.end());
+  }
+  std::vector<Pair> later;
+  for (Pair& pair : task.waiting) (is_built(pair) ? visit.pairs : later).push_back(std::move(pair));
+  task.waiting = std::move(later);
+  task.built = 0;
+  return visit;
+}
+
+void Tuner::end_visit(std::size_t index) {
+  Task& task = tasks_[index];
+  task.taken = false;
+  if (!task.waiting.empty() || over()) return;  // the rest of the round is being built
+  ++task.round;
+  plan_next(index);
+}
+
+bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict) {
+  const auto* accepted = verdict.accepted();
+  const auto time_us = accepted ? std::optional(accepted->measurement.cold.median_us) : std::nullopt;
+  const std::string kind(verdict.kind());
+  AttemptRecord attempt;
+  attempt.recipe = to_string(pair.recipe);
+  attempt.source_hash = pair.source;
+  attempt.policy = pair.proposer;
+  attempt.seed = options_.seed;
+  attempt.verdict = verdict;
+  if (const Status status = archive_.record(options_.scope(plan_.problem(index)), attempt); !status) {
+    fail(status.error());
+    return false;
+  }
+  ++result_.progress.tried;
+  ++result_.by_kind[kind];
+  result_.preparations += verdict.prepare_seconds > 1e-3 ? 1 : 0;
+  result_.prepare_seconds += verdict.prepare_seconds;
+  result_.measure_seconds += verdict.gate_seconds + verdict.timing_seconds;
+  plan_.tell(index, pair.recipe, {time_us, kind});
+  const auto* failed = std::get_if<verdict::Failed>(&verdict.outcome);
+  failures_in_a_row_ = failed == nullptr ? 0 : failures_in_a_row_ + 1;
+  if (failures_in_a_row_ >= kMaxFailuresInARow) {
+    fail(environment_error(
+        fmt::format("{} candidates in a row could not be tried: {}", failures_in_a_row_, failed->reason)));
+  }
+  on_progress_(progress());
+  return !over();
+}
+
+void Tuner::measure_visit(int device, const Visit& visit) {
+  const Problem problem = plan_.problem(visit.task);
+  for (const Pair& pair : visit.pairs) {
+    Verdict verdict;
+    bool refused = false, settled = false;
+    double best_us = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto& refusal = sources_.at(pair.source).refusal;
+      refused = refusal.has_value();
+      if (refused) verdict = *refusal;
+      settled = plan_.ranking(visit.task).size() >= kSettled;
+      if (settled) best_us = *plan_.best_us(visit.task);
+    }
+    if (!refused) {
+      verdict =
+          bench_.measure(device, problem, pair.recipe, best_us, settled ? options_.effort : options_.first_effort);
+    }
+    const std::lock_guard lock(mutex_);
+    if (!absorb(visit.task, pair, verdict)) return;
+  }
+}
+
+void Tuner::device_loop(int device) {
+  std::unique_lock lock(mutex_);
+  Clock::time_point idle_since = Clock::now();
+  while (!over() && !all_exhausted()) {
+    auto task = next_task(true);
+    // Where builds pause for measuring, a whole round is built before.
+    if (!task && !options_.quiet_while_measuring) task = next_task(false);
+    if (!task) {
+      changed_.wait_for(lock, kPoll);
+      continue;
+    }
+    const Visit visit = begin_visit(*task);
+    if (options_.quiet_while_measuring) {
+      ++quiet_wanted_;
+      while (building_ > 0 && !over()) changed_.wait_for(lock, kPoll);
+      --quiet_wanted_;
+    }
+    ++measuring_;
+    result_.idle_seconds += seconds_since(idle_since);
+    lock.unlock();
+    measure_visit(device, visit);
+    lock.lock();
+    idle_since = Clock::now();
+    --measuring_;
+    end_visit(*task);
+  }
+}
+
+TuneProgress Tuner::progress() const {
+  TuneProgress progress = result_.progress;
+  progress.elapsed_seconds = seconds_since(start_);
+  progress.budget_seconds = options_.budget_seconds;
+  progress.problems = tasks_.size();
+  progress.resumed = resumed_;
+  progress.sources = sources_.size();
+  progress.built = built_;
+  progress.rounds = tasks_.empty() ? 0 : tasks_.front().round;
+  double logarithms = 0;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    progress.rounds = std::min(progress.rounds, tasks_[i].round);
+    progress.exhausted += tasks_[i].exhausted ? 1 : 0;
+    const auto best_us = plan_.best_us(i);
+    if (!best_us) continue;
+    ++progress.covered;
+    if (i >= options_.baseline_us.size() || !(options_.baseline_us[i] > 0)) continue;
+    ++progress.compared;
+    logarithms += std::log(options_.baseline_us[i] / *best_us);
+  }
+  if (progress.compared > 0) progress.geometric_mean = std::exp(logarithms / static_cast<double>(progress.compared));
+  return progress;
+}
+
+Result<TuneResult> Tuner::run() {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.resize(plan_.size());
+    for (std::size_t i = 0; i < plan_.size(); ++i) resumed_ += plan_.told(i);
+    for (std::size_t i = 0; i < plan_.size() && !over(); ++i) plan_next(i);
+  }
+  std::vector<std::jthread> builders, devices;
+  for (int i = 0; i < std::max(1, options_.build_jobs); ++i) {
+    builders.emplace_back([this] { guard([this] { build_loop(); }); });
+  }
+  for (int i = 0; i < bench_.devices(); ++i) {
+    devices.emplace_back([this, i] { guard([this, i] { device_loop(i); }); });
+  }
+  devices.clear();  // joins
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  builders.clear();
+  if (error_) return *error_;
+  result_.progress = progress();
+  result_.interrupted = stop_.load();
+  result_.exhausted = all_exhausted();
+  return std::move(result_);
+}
+
+}  // namespace
+
+Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const TuneBench& bench, Archive& archive) {
+  std::int64_t known = 0;
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const auto history = archive.summaries(options.scope(plan.problem(i)));
+    if (!history) return history.error();
+    for (const AttemptSummary& attempt : *history) {
+      // A recipe of a knob table that has changed since is history only for the reader.
+      const auto recipe = parse_recipe(attempt.recipe);
+      if (!recipe || attempt.kind == "failed") continue;
+      const std::string source = bench.source_of(plan.problem(i), *recipe);
+      plan.remember(i, *recipe, {attempt.cold_us, attempt.kind}, source == attempt.source_hash);
+      known += source == attempt.source_hash ? 1 : 0;
+    }
+  }
+  return known;
+}
+
+Result<TuneResult> tune(TunePlan& plan, const TuneOptions& options, TuneBench& bench, Archive& archive,
+                        const std::function<void(const TuneProgress&)>& on_progress, const std::atomic<bool>& stop) {
+  return Tuner(plan, options, bench, archive, on_progress, stop).run();
+}
+
+}  // namespace warpsmith
