@@ -142,8 +142,12 @@ struct SpawnPlan {
   _exit(127);
 }
 
+// Lowers a limit; a lower one that the user has set stays.
 bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
-  const rlimit limit{value, value};
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0) return false;
+  limit.rlim_max = std::min(limit.rlim_max, value);
+  limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
   return setrlimit(resource, &limit) == 0;
 }
 

@@ -2,6 +2,7 @@
 #include "base/subprocess.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -102,6 +103,20 @@ TEST(RunProcess, LimitsTheLargestFile) {
   EXPECT_FALSE(must_run(request).status.success());
   EXPECT_LE(std::filesystem::file_size(file), 5000u);
   std::filesystem::remove(file);
+}
+
+// A lower limit that the user has set is neither raised nor an error.
+TEST(RunProcess, KeepsLowerLimits) {
+  const auto lowered = [] {
+    const rlimit limit{4096, 4096};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+    ProcessRequest request = shell("f=$(mktemp); head -c 8000 /dev/zero > $f; s=$?; rm -f $f; exit $s");
+    request.limits.file_bytes = 1u << 20;
+    const auto output = run_process(request);
+    if (!output.ok()) return 3;
+    return output->status.success() ? 4 : 0;
+  };
+  EXPECT_EXIT(std::_Exit(lowered()), testing::ExitedWithCode(0), "");
 }
 
 TEST(RunProcess, LimitsMemory) {
