@@ -69,6 +69,7 @@ class TimingSteps {
   // What the candidate could keep is put back; empty for baselines.
   std::function<void()> restorer(int subject);
   double replay(const ArmedGraph& graph, int subject);
+  void heat(const ArmedGraph& graph);  // where the problem is large enough, and it is due
   void note_work();
 
   std::optional<double> time_unlisted(Baseline& baseline, double batch_us);
