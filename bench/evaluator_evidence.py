@@ -7,6 +7,7 @@ attack_sources_test (attacks on the compiler, which need no GPU) writes to $WARP
 figure is not what docs/evaluation.md promises; the file is written all the same.
 """
 import argparse
+import datetime
 import json
 import pathlib
 import re
@@ -70,9 +71,9 @@ def main():
     spread = read_lines(arguments.directory / "spread.jsonl")
     itself = read_lines(arguments.directory / "self.jsonl")
     evidence = {
-        "attacks": [{key: line[key] for key in ["name", "kind", "succeeds_unprotected", "how_unprotected", "caught", "how",
-                                                "seconds"]} for line in lines if "caught" in line],
-        "honest": [{key: line[key] for key in ["name", "kind", "accused", "how"]} for line in lines if "accused" in line],
+        "attacks": [{key: line.get(key) for key in ["name", "kind", "succeeds_unprotected", "how_unprotected", "caught",
+                                                    "how", "seconds"]} for line in lines if "caught" in line],
+        "honest": [{key: line.get(key) for key in ["name", "kind", "accused", "how"]} for line in lines if "accused" in line],
         "spread": [{"mnk": mnk(row), **{key: row[key] for key in ["median_us", "spread", "ratio", "ratios", "candidate",
                                                                   "baseline"]}} for row in spread],
         "self_ratio": [{"mnk": mnk(row), "ratio": row["ratio"], "median_us": row["median_us"], "baseline": row["baseline"]}
@@ -81,7 +82,7 @@ def main():
         "evaluations": [{"mnk": mnk(row), **{key: row[key] for key in ["evaluations_per_s", "candidates", "gate_ms",
                                                                        "timing_ms", "verdicts"]}} for row in throughput],
         "faults": faults(arguments.directory / "faults.txt"),
-        "provenance": throughput[0]["provenance"],
+        "provenance": dict(throughput[0]["provenance"], date=datetime.datetime.now(datetime.timezone.utc).date().isoformat()),
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(evidence, indent=1) + "\n")

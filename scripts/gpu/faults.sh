@@ -42,7 +42,7 @@ full_disk() {
     ulimit -f 768
     optimize 10000 "$scratch/full.json"
     wait "$search"
-    printf 'full disk: exit code %d (3 expected): %s\n' $? "$(tail -n 1 "$scratch/full.json.err")"
+    printf 'full disk: exit code %d (3 expected): %s\n' $? "$(tail -n 1 "$scratch/full.json.err" | sed "s|$root/||g")"
   )
   printf 'full disk: %s verdicts in the archive\n' "$(settled)"
 }
