@@ -115,8 +115,9 @@ Confinement give_up_everything(const Arguments& arguments) {
   return result;
 }
 
-// This process's end is the program's: the same exit code, or the same signal.
-int follow(pid_t child) {
+// This process's end is the program's: the same exit code, or the same signal. At once: what runs at the end of a
+// process (a leak checker, say) finds itself without its rights here.
+[[noreturn]] void follow(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -125,7 +126,7 @@ int follow(pid_t child) {
     raise(WTERMSIG(status));
     _exit(128 + WTERMSIG(status));
   }
-  return WEXITSTATUS(status);
+  _exit(WEXITSTATUS(status));
 }
 
 // Two processes: this one stays outside the new pid namespace and waits; the child is the first process in it. The
@@ -163,7 +164,7 @@ int start_in_pid_namespace(const Arguments& arguments, Confinement confinement) 
     say(arguments, {{"error", "the process cannot mount /proc in a pid namespace"}});
   }
   close(to_child[1]);
-  return follow(child);
+  follow(child);
 }
 
 }  // namespace
