@@ -22,8 +22,7 @@ namespace {
 // reach: there only a time well under the floor is impossible.
 constexpr double kCpuFloorTolerance = 0.75;
 
-// Screening: a few short cold batches. What they show to be below this multiple of the best so far is timed in full.
-constexpr double kScreeningMargin = 1.0;
+// Screening: a few short cold batches. What they show to be the best so far is timed in full.
 constexpr double kScreeningBatchUs = 150;
 constexpr int kScreeningSamples = 5;
 
@@ -161,7 +160,7 @@ class Worker {
     plan.warm = plan.preheat = false;
     plan.batch_us = kScreeningBatchUs;
     plan.launch_us = request.best_us;
-    plan.clear_us = request.best_us * kScreeningMargin;
+    plan.clear_us = request.best_us;
     return plan;
   }
 
@@ -205,7 +204,7 @@ class Worker {
       TimingPlan screening = screening_plan(request);
       screening.subjects = {{0, "candidate", false}};
       const auto measured = time_by(screening, request, verdict);
-      if (!measured || measured->cold.median_us > request.best_us * kScreeningMargin) return;
+      if (!measured || measured->cold.median_us > request.best_us) return;
     }
     TimingPlan plan = plan_for(request);
     plan.subjects = {candidate_subject(request)};
