@@ -1,7 +1,6 @@
 // The judge's device: what outlives a problem, and how candidates are hosted on this machine.
 #include "audit/cuda/audit_run.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -94,29 +93,11 @@ class CudaAuditor final : public Auditor {
   std::array<std::optional<HostFactory::Known>, 2> known_;  // [sandbox]
 };
 
-// The runtime reports a missing driver as one that is too old.
-std::string reason_for_no_device(cudaError_t status) {
-  if (status == cudaSuccess) return "no device";
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  if (driver == nullptr) return "no NVIDIA driver is installed";
-  dlclose(driver);
-  return cudaGetErrorString(status);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Auditor>> make_auditor(int device) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    return environment_error(fmt::format("no CUDA GPU: {}", reason_for_no_device(status)));
-  }
-  if (device < 0 || device >= count) {
-    return environment_error(fmt::format("no CUDA device {}: this machine has {}", device, count));
-  }
+  if (const Status started = cuda::start_device(device); !started) return started.error();
   try {
-    check(cudaSetDevice(device), "cudaSetDevice");
-    check(cudaFree(nullptr), "starting the device");
     return std::unique_ptr<Auditor>(std::make_unique<CudaAuditor>(device));
   } catch (const CudaError& error) {
     return environment_error(fmt::format("CUDA device {} cannot be used: {}", device, error.what()));

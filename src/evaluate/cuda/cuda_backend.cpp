@@ -1,7 +1,6 @@
 // Gates and timing on a CUDA device. CUDA errors travel as exceptions inside and become Errors or failed checks here.
 #include "evaluate/cuda/cuda_backend.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
@@ -275,30 +274,12 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaKernel> kernel_;
 };
 
-// The runtime reports a missing driver as one that is too old.
-std::string reason_for_no_device(cudaError_t status) {
-  if (status == cudaSuccess) return "no device";
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  if (driver == nullptr) return "no NVIDIA driver is installed";
-  dlclose(driver);
-  return cudaGetErrorString(status);
-}
-
 }  // namespace
 }  // namespace cuda
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(int device) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    return environment_error(fmt::format("no CUDA GPU: {}", cuda::reason_for_no_device(status)));
-  }
-  if (device < 0 || device >= count) {
-    return environment_error(fmt::format("no CUDA device {}: this machine has {}", device, count));
-  }
+  if (const Status started = cuda::start_device(device); !started) return started.error();
   try {
-    cuda::check(cudaSetDevice(device), "cudaSetDevice");
-    cuda::check(cudaFree(nullptr), "starting the device");
     return std::unique_ptr<Backend>(std::make_unique<cuda::CudaBackend>(device));
   } catch (const cuda::CudaError& error) {
     return environment_error(fmt::format("CUDA device {} cannot be used: {}", device, error.what()));

@@ -14,6 +14,15 @@ namespace warpsmith::cuda {
 
 namespace {
 
+// The runtime reports a missing driver as one that is too old.
+std::string reason_for_no_device(cudaError_t status) {
+  if (status == cudaSuccess) return "no device";
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver == nullptr) return "no NVIDIA driver is installed";
+  dlclose(driver);
+  return cudaGetErrorString(status);
+}
+
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
@@ -69,6 +78,24 @@ Function symbol(void* library, const char* name) {
 }
 
 }  // namespace
+
+Status start_device(int device) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    return environment_error(fmt::format("no CUDA GPU: {}", reason_for_no_device(status)));
+  }
+  if (device < 0 || device >= count) {
+    return environment_error(fmt::format("no CUDA device {}: this machine has {}", device, count));
+  }
+  try {
+    check(cudaSetDevice(device), "cudaSetDevice");
+    check(cudaFree(nullptr), "starting the device");
+    return ok_status();
+  } catch (const CudaError& error) {
+    return environment_error(fmt::format("CUDA device {} cannot be used: {}", device, error.what()));
+  }
+}
 
 Machine describe_device(int device) {
   cudaDeviceProp properties{};

@@ -8,6 +8,9 @@
 
 namespace warpsmith::cuda {
 
+// Makes `device` the current one and starts it. Error (environment): there is none, or it cannot be used.
+Status start_device(int device);
+
 // Throws CudaError. The peaks are upper bounds: no kernel on the device can beat them.
 Machine describe_device(int device);
 
