@@ -9,34 +9,11 @@
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-root=$(cd -- "$here/../.." && pwd -P)
-stage=$root/stage
-out=${OUT:-$root/results/h200}
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/steps.sh"
 steps=${*:-attacks spread self throughput faults}
 readonly shapes=$root/bench/shapes
-if [[ ! -x $stage/warpsmith ]]; then
-  echo "evaluator: nothing staged at $stage; run scripts/stage.sh first" >&2
-  exit 3
-fi
-mkdir -p "$out" || exit 3
-out=$(cd -- "$out" && pwd -P)
-scratch=$(mktemp -d)
-trap 'rm -rf -- "$scratch"' EXIT
-export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
 export PATH=$PATH:/usr/local/cuda/bin
-status=0
-
-# step NAME LIMIT COMMAND...: under a time limit; says how it went and how long it took. Output in $out/NAME.
-step() {
-  local name=$1 limit=$2 start=$SECONDS code=0
-  shift 2
-  timeout --kill-after=10 "$limit" "$@" >"$out/$name" 2>"$scratch/log" || code=$?
-  printf '%-32s exit code %d, %d s\n' "$name" "$code" $((SECONDS - start))
-  if ((code != 0)); then
-    status=1
-    tail -n 3 "$scratch/log"
-  fi
-}
 
 attacks() {
   local program test

@@ -6,18 +6,9 @@
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-root=$(cd -- "$here/../.." && pwd -P)
-stage=$root/stage
-out=${OUT:-$root/results/h200}
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/steps.sh"
 readonly wanted=${CANDIDATES:-200} limit_seconds=${LIMIT_SECONDS:-240}
-if [[ ! -x $stage/warpsmith ]]; then
-  echo "faults: nothing staged at $stage; run scripts/stage.sh first" >&2
-  exit 3
-fi
-mkdir -p "$out" || exit 3
-scratch=$(mktemp -d)
-trap 'rm -rf -- "$scratch"' EXIT
-export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
 readonly archive=$scratch/archive.sqlite
 
 # optimize CANDIDATES LOG: in the background; its process id in $search.

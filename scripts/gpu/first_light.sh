@@ -8,33 +8,11 @@
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-root=$(cd -- "$here/../.." && pwd -P)
-stage=$root/stage
-out=${OUT:-$root/results/h200}
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/steps.sh"
 budget=${BUDGET:-45s}
 steps=${*:-verify bench optimize}
 readonly shapes=$root/bench/shapes/first-light.txt
-if [[ ! -x $stage/warpsmith ]]; then
-  echo "first_light: nothing staged at $stage; run scripts/stage.sh first" >&2
-  exit 3
-fi
-mkdir -p "$out" || exit 3
-scratch=$(mktemp -d)
-trap 'rm -rf -- "$scratch"' EXIT
-export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
-status=0
-
-# Runs one step under a time limit, says how it went and how long it took.
-step() {
-  local name=$1 limit=$2 start=$SECONDS code=0
-  shift 2
-  timeout --kill-after=10 "$limit" "$@" >"$out/$name" 2>"$scratch/$name.log" || code=$?
-  printf '%-32s exit code %d, %d s\n' "$name" "$code" $((SECONDS - start))
-  if ((code != 0)); then
-    status=1
-    tail -n 3 "$scratch/$name.log"
-  fi
-}
 
 # Gates of the first starting point of both families, NN and TN.
 verify() {
@@ -72,5 +50,6 @@ done
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   for name in $steps; do $name; done
+  exit "$status"
 } 2>&1 | tee "$out/summary.txt"
-exit "$status"
+exit "${PIPESTATUS[0]}"

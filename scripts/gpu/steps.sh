@@ -1,0 +1,29 @@
+# What the scripts for a GPU host share: where things are, a scratch directory of their own, steps under a time limit.
+# Sourced; sets root, stage, out, scratch and status. Ends the script with 3 where nothing is staged.
+# shellcheck shell=bash disable=SC2034
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+stage=$root/stage
+out=${OUT:-$root/results/h200}
+if [[ ! -x $stage/warpsmith ]]; then
+  echo "$(basename -- "$0" .sh): nothing staged at $stage; run scripts/stage.sh first" >&2
+  exit 3
+fi
+mkdir -p "$out" || exit 3
+out=$(cd -- "$out" && pwd -P)
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
+status=0
+
+# step NAME LIMIT COMMAND...: its output in $out/NAME; says how it went and how long it took.
+step() {
+  local name=$1 limit=$2 start=$SECONDS code=0
+  shift 2
+  timeout --kill-after=10 "$limit" "$@" >"$out/$name" 2>"$scratch/$name.log" || code=$?
+  printf '%-32s exit code %d, %d s\n' "$name" "$code" $((SECONDS - start))
+  if ((code != 0)); then
+    status=1
+    tail -n 3 "$scratch/$name.log"
+  fi
+}
