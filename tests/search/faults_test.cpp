@@ -23,6 +23,8 @@
 #error "the build names the worker executable"
 #endif
 
+#include "test_machine.h"
+
 namespace warpsmith {
 namespace {
 
@@ -68,18 +70,6 @@ class WorkerTrials final : public Trials {
   Evaluator& evaluator_;
   std::vector<Recipe> queue_;
 };
-
-Machine test_machine() {
-  Machine machine;
-  machine.name = "test CPU";
-  machine.kind = "cpu";
-  machine.units = 2;
-  machine.l1_bytes = 32 << 10;
-  machine.l2_bytes = 1 << 20;
-  machine.l3_bytes = 32 << 20;
-  machine.avx2 = machine.avx512 = true;
-  return machine;
-}
 
 // Kills this process's workers at random moments for as long as it lives.
 class Killer {

@@ -8,22 +8,12 @@
 #include <functional>
 #include <set>
 
+#include "test_machine.h"
+
 namespace warpsmith {
 namespace {
 
 namespace fs = std::filesystem;
-
-Machine test_machine() {
-  Machine machine;
-  machine.name = "test CPU";
-  machine.kind = "cpu";
-  machine.units = 2;
-  machine.l1_bytes = 32 << 10;
-  machine.l2_bytes = 1 << 20;
-  machine.l3_bytes = 32 << 20;
-  machine.avx2 = machine.avx512 = true;
-  return machine;
-}
 
 Verdict accepted(double time_us) {
   Measurement measurement;
