@@ -2,42 +2,17 @@
 // Needs NVRTC, no GPU.
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <random>
 #include <set>
 #include <string>
 
 #include "codegen/generate.h"
-#include "compile/compile.h"
+#include "kernel_compile.h"
 #include "recipe/sm90_plan.h"
 
 namespace warpsmith {
 namespace {
-
-namespace fs = std::filesystem;
-
-Machine gpu(int compute_capability) {
-  Machine machine;
-  machine.name = compute_capability == 90 ? "NVIDIA H200" : "NVIDIA A100";
-  machine.kind = "cuda";
-  machine.compute_capability = compute_capability;
-  machine.units = compute_capability == 90 ? 132 : 108;
-  machine.smem_bytes_per_block = compute_capability == 90 ? 232448 : 166912;
-  machine.registers_per_unit = 65536;
-  return machine;
-}
-
-Problem problem(const std::string& text) { return parse_problem(text).value(); }
-Recipe recipe(const std::string& text) { return parse_recipe(text).value(); }
-
-std::string broken_rule(const std::string& recipe_text, const std::string& problem_text, int compute_capability = 90) {
-  const Problem p = problem(problem_text);
-  const auto violation = find_violation(recipe(recipe_text), &p, gpu(compute_capability));
-  return violation ? violation->rule : "";
-}
 
 const std::vector<std::string> kShapes = {
     "1x1x8 tn",       "1x8x8 nn",         "64x64x64",        "64x64x16384", "77x136x1000 nn",    "512x512x512 tn bf16",
@@ -168,45 +143,7 @@ TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
 
 #ifdef WARPSMITH_NVRTC_HELPER
 
-class CudaCompile : public testing::Test {
- protected:
-  CudaCompile() : cache_(fs::temp_directory_path() / ("warpsmith-cuda-kernels-" + std::to_string(::getpid()))) {
-    options_.cache = cache_;
-    options_.nvrtc_helper = WARPSMITH_NVRTC_HELPER;
-  }
-  ~CudaCompile() override { fs::remove_all(cache_); }
-
-  void expect_clean(const Recipe& r, const std::string& shape, int compute_capability = 90) {
-    const Result<Candidate> candidate = generate(r, problem(shape), gpu(compute_capability));
-    ASSERT_TRUE(candidate.ok()) << candidate.error().message;
-    const Result<Artifact> artifact = Compiler(options_).compile(*candidate);
-    ASSERT_TRUE(artifact.ok()) << to_string(r) << "\n" << artifact.error().message;
-    EXPECT_TRUE(artifact->resources.clean()) << shape << " " << to_string(r) << "\n" << artifact->log;
-    EXPECT_TRUE(artifact->resources.warnings.empty()) << shape << " " << to_string(r) << "\n" << artifact->log;
-  }
-
-  // Spills are allowed: they are the resource gate's to judge.
-  void expect_compiles(const Recipe& r, const std::string& shape) {
-    const Result<Candidate> candidate = generate(r, problem(shape), gpu(90));
-    ASSERT_TRUE(candidate.ok()) << candidate.error().message;
-    const Result<Artifact> artifact = Compiler(options_).compile(*candidate);
-    EXPECT_TRUE(artifact.ok()) << shape << " " << to_string(r) << "\n" << artifact.error().message;
-  }
-
-  // Generated past the legality check.
-  void expect_refused(const Recipe& r, Candidate (*generator)(const Recipe&, const Problem&, const Machine&)) {
-    const Problem p = problem("1024x1024x4096 tn");
-    ASSERT_TRUE(find_violation(r, nullptr, gpu(90)).has_value()) << to_string(r);
-    const Result<Artifact> artifact = Compiler(options_).compile(generator(r, p, gpu(90)));
-    ASSERT_FALSE(artifact.ok()) << to_string(r);
-    EXPECT_EQ(artifact.error().kind, ErrorKind::failed);
-    EXPECT_NE(artifact.error().message.find("static assertion"), std::string::npos) << artifact.error().message;
-  }
-
- private:
-  fs::path cache_;
-  CompilerOptions options_;
-};
+using CudaCompile = KernelCompile;
 
 TEST_F(CudaCompile, Defaults) {
   for (const char* shape : {"512x512x512 tn", "512x512x512 nn bf16", "512x512x512 tt", "512x512x512 nt"}) {
@@ -286,10 +223,10 @@ TEST_F(CudaCompile, DeviceCodeRefusesWhatTheRulesRefuse) {
         "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct", "sm90 streamk=1",
         "sm90 tile=256x192x64 stages=3 swap=1 epilogue=direct", "sm90 pingpong=1", "sm90 staging=1",
         "sm90 tile=128x8x64 swap=1 split=16", "sm90 tile=256x192x64 stages=2 persistent=1 streamk=1"}) {
-    expect_refused(recipe(text), generate_sm90);
+    expect_refused(recipe(text), problem("1024x1024x4096 tn"), generate_sm90);
   }
   for (const char* text : {"sm80 tile=32x128x32 warps=4x2", "sm80 tile=256x256x32 warps=2x2"}) {
-    expect_refused(recipe(text), generate_sm80);
+    expect_refused(recipe(text), problem("1024x1024x4096 tn"), generate_sm80);
   }
 }
 

@@ -1,41 +1,17 @@
 // The tiny and skinny families: rules, launches, and that what they generate compiles without spills. Needs NVRTC, no
 // GPU; emulated_kernels_test runs the kernels.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <random>
 #include <set>
 #include <string>
 
 #include "codegen/generate.h"
-#include "compile/compile.h"
+#include "kernel_compile.h"
 #include "recipe/direct_plan.h"
 
 namespace warpsmith {
 namespace {
-
-namespace fs = std::filesystem;
-
-Machine gpu(int compute_capability) {
-  Machine machine;
-  machine.name = compute_capability == 90 ? "NVIDIA H200" : "NVIDIA A100";
-  machine.kind = "cuda";
-  machine.compute_capability = compute_capability;
-  machine.units = compute_capability == 90 ? 132 : 108;
-  machine.smem_bytes_per_block = compute_capability == 90 ? 232448 : 166912;
-  machine.registers_per_unit = 65536;
-  return machine;
-}
-
-Problem problem(const std::string& text) { return parse_problem(text).value(); }
-Recipe recipe(const std::string& text) { return parse_recipe(text).value(); }
-
-std::string broken_rule(const std::string& recipe_text, const std::string& problem_text, int compute_capability = 90) {
-  const Problem p = problem(problem_text);
-  const auto violation = find_violation(recipe(recipe_text), &p, gpu(compute_capability));
-  return violation ? violation->rule : "";
-}
 
 const std::vector<std::string> kTinyShapes = {
     "1x1x1 tn",           "1x8x8 nn",        "64x64x64 tn",    "64x64x4096 nn", "77x141x1001 tt",
@@ -152,37 +128,7 @@ TEST(DirectCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
 
 #ifdef WARPSMITH_NVRTC_HELPER
 
-class DirectCompile : public testing::Test {
- protected:
-  DirectCompile() : cache_(fs::temp_directory_path() / ("warpsmith-direct-kernels-" + std::to_string(::getpid()))) {
-    options_.cache = cache_;
-    options_.nvrtc_helper = WARPSMITH_NVRTC_HELPER;
-  }
-  ~DirectCompile() override { fs::remove_all(cache_); }
-
-  void expect_clean(const Recipe& r, const std::string& shape, int compute_capability = 90) {
-    const Result<Candidate> candidate = generate(r, problem(shape), gpu(compute_capability));
-    ASSERT_TRUE(candidate.ok()) << to_string(r) << " " << candidate.error().message;
-    const Result<Artifact> artifact = Compiler(options_).compile(*candidate);
-    ASSERT_TRUE(artifact.ok()) << to_string(r) << "\n" << artifact.error().message;
-    EXPECT_TRUE(artifact->resources.clean()) << shape << " " << to_string(r) << "\n" << artifact->log;
-    EXPECT_TRUE(artifact->resources.warnings.empty()) << shape << " " << to_string(r) << "\n" << artifact->log;
-  }
-
-  // Generated past the legality check.
-  void expect_refused(const Recipe& r, Candidate (*generator)(const Recipe&, const Problem&, const Machine&)) {
-    const Problem p = problem("16x1024x4096 tn");
-    ASSERT_TRUE(find_violation(r, nullptr, gpu(90)).has_value()) << to_string(r);
-    const Result<Artifact> artifact = Compiler(options_).compile(generator(r, p, gpu(90)));
-    ASSERT_FALSE(artifact.ok()) << to_string(r);
-    EXPECT_EQ(artifact.error().kind, ErrorKind::failed);
-    EXPECT_NE(artifact.error().message.find("static assertion"), std::string::npos) << artifact.error().message;
-  }
-
- private:
-  fs::path cache_;
-  CompilerOptions options_;
-};
+using DirectCompile = KernelCompile;
 
 TEST_F(DirectCompile, EveryPathWithoutSpills) {
   expect_clean(recipe("tiny"), "64x64x256 tn");
@@ -226,10 +172,10 @@ TEST_F(DirectCompile, RandomLegalRecipes) {
 // And the other way: what the rules about the recipe alone refuse, the device code's own assertions refuse too.
 TEST_F(DirectCompile, DeviceCodeRefusesWhatTheRulesRefuse) {
   for (const char* text : {"tiny tile=8x8x64", "tiny warps=4x4x2", "tiny tile=64x64x128"}) {
-    expect_refused(recipe(text), generate_tiny);
+    expect_refused(recipe(text), problem("16x1024x4096 tn"), generate_tiny);
   }
   for (const char* text : {"skinny warps=4x8", "skinny tile=64x128 ahead=2"}) {
-    expect_refused(recipe(text), generate_skinny);
+    expect_refused(recipe(text), problem("16x1024x4096 tn"), generate_skinny);
   }
 }
 
