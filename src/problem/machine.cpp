@@ -30,6 +30,33 @@ Result<Target> parse_target(std::string_view text) {
 
 std::string Machine::id() const { return fmt::format("{}/{}/cc{}/{}", kind, name, compute_capability, units); }
 
+Result<Machine> machine_of_architecture(std::string_view name) {
+  struct Known {
+    std::string_view architecture, gpu;
+    int compute_capability, units;
+    std::int64_t smem_bytes_per_block, l2_bytes;
+  };
+  // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 1 KiB of a multiprocessor's shared
+  // memory is the system's.
+  constexpr std::array<Known, 4> kKnown = {{{"sm_80", "NVIDIA A100", 80, 108, 163 << 10, 40 << 20},
+                                            {"sm_86", "NVIDIA RTX 3090", 86, 82, 99 << 10, 6 << 20},
+                                            {"sm_89", "NVIDIA L40", 89, 142, 99 << 10, 96 << 20},
+                                            {"sm_90", "NVIDIA H200", 90, 132, 227 << 10, 60 << 20}}};
+  for (const Known& known : kKnown) {
+    if (name != known.architecture) continue;
+    Machine machine;
+    machine.name = known.gpu;
+    machine.kind = "cuda";
+    machine.compute_capability = known.compute_capability;
+    machine.units = known.units;
+    machine.smem_bytes_per_block = known.smem_bytes_per_block;
+    machine.registers_per_unit = 65'536;
+    machine.l2_bytes = known.l2_bytes;
+    return machine;
+  }
+  return bad_input(fmt::format("unknown architecture '{}'; accepted: sm_80, sm_86, sm_89, sm_90", printable(name)));
+}
+
 void to_json(nlohmann::json& json, const Machine& machine) {
   json = {{"name", machine.name},
           {"kind", machine.kind},

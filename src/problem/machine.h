@@ -40,6 +40,10 @@ struct Machine {
   std::string id() const;
 };
 
+// A GPU of a compute capability, to make kernels for without having one: "sm_80" (A100), "sm_86" (RTX 3090), "sm_89"
+// (L40) or "sm_90" (H200). Speeds and clusters are unknown. Error: bad_input.
+Result<Machine> machine_of_architecture(std::string_view name);
+
 void to_json(nlohmann::json& json, const Machine& machine);
 void from_json(const nlohmann::json& json, Machine& machine);
 

@@ -35,6 +35,8 @@ constexpr std::array<std::pair<std::string_view, ElementType>, 2> kElements{
 constexpr std::array<std::pair<std::string_view, AccumulatorType>, 2> kAccumulators{
     {{"f32", AccumulatorType::f32}, {"f16", AccumulatorType::f16}}};
 
+constexpr std::string_view kScaled = "scaled", kLeadingDimensions = "ld=";
+
 template <class Enum, std::size_t N>
 std::string_view word_of(Enum value, const std::array<std::pair<std::string_view, Enum>, N>& words) {
   for (const auto& [word, candidate] : words) {
@@ -82,8 +84,58 @@ Result<AccumulatorType> parse_accumulator(std::string_view text) {
 }
 
 std::string to_string(const Problem& problem) {
-  return fmt::format("{}x{}x{} {} {} {}", problem.m, problem.n, problem.k, to_string(problem.layout),
-                     to_string(problem.element), to_string(problem.accumulator));
+  std::string text = fmt::format("{}x{}x{} {} {} {}", problem.m, problem.n, problem.k, to_string(problem.layout),
+                                 to_string(problem.element), to_string(problem.accumulator));
+  if (problem.scaled()) text += fmt::format(" {}", kScaled);
+  if (!problem.packed()) {
+    text += fmt::format(" {}{},{},{}", kLeadingDimensions, problem.a_ld(), problem.b_ld(), problem.c_ld());
+  }
+  return text;
+}
+
+Status check_leading_dimensions(const Problem& problem) {
+  const Problem& p = problem;
+  for (const auto& [name, ld, cols, extent] : {std::tuple{'A', p.a_ld(), p.a_cols(), p.a_extent()},
+                                               {'B', p.b_ld(), p.b_cols(), p.b_extent()},
+                                               {'C', p.c_ld(), p.n, p.c_extent()}}) {
+    if (ld < cols) {
+      return bad_input(
+          fmt::format("leading dimension {} of {} is smaller than its {} columns; accepted: {} or more, or "
+                      "0 for packed rows",
+                      ld, name, cols, cols));
+    }
+    if (ld >= kMaxElements || extent > kMaxElements) {
+      return bad_input(
+          fmt::format("matrix {} with a leading dimension of {} spans more than {} elements, the most "
+                      "accepted",
+                      name, ld, kMaxElements));
+    }
+  }
+  return ok_status();
+}
+
+Result<Problem> with_leading_dimensions(Problem problem, std::string_view text) {
+  const auto words = split_words(text, ",");
+  const auto commas = std::count(text.begin(), text.end(), ',');
+  std::array<std::int64_t, 3> values{};
+  bool fine = words.size() == 3 && commas == 2;
+  for (std::size_t i = 0; fine && i < 3; ++i) {
+    const char* end = words[i].data() + words[i].size();
+    const auto [at, error] = std::from_chars(words[i].data(), end, values[i]);
+    fine = error == std::errc() && at == end && values[i] >= 0 && values[i] <= kMaxElements;
+  }
+  if (!fine) {
+    return bad_input(
+        fmt::format("'{}' are no leading dimensions; accepted: LDA,LDB,LDC, whole numbers of elements up "
+                    "to {}, 0 for packed rows",
+                    printable(text), kMaxElements));
+  }
+  problem.lda = values[0];
+  problem.ldb = values[1];
+  problem.ldc = values[2];
+  const Status accepted = check_leading_dimensions(problem);
+  if (!accepted) return accepted.error();
+  return problem;
 }
 
 Result<Shape> parse_shape(std::string_view text) {
@@ -110,14 +162,28 @@ Result<Shape> parse_shape(std::string_view text) {
 }
 
 Result<Problem> parse_problem(std::string_view text) {
-  const auto words = split_words(text, " \t");
-  if (words.empty() || words.size() > 4) {
+  auto words = split_words(text, " \t");
+  const auto wrong = [&] {
     return bad_input(
-        fmt::format("'{}' is not a problem; accepted: MxNxK [layout [element [accumulator]]]", printable(text, 60)));
-  }
+        fmt::format("'{}' is not a problem; accepted: MxNxK [layout [element [accumulator]]] [scaled] "
+                    "[ld=LDA,LDB,LDC]",
+                    printable(text, 60)));
+  };
+  if (words.empty()) return wrong();
   const auto shape = parse_shape(words[0]);
   if (!shape) return shape.error();
   Problem problem{.m = shape->m, .n = shape->n, .k = shape->k};
+  std::string_view leading_dimensions;
+  if (words.back().starts_with(kLeadingDimensions)) {
+    leading_dimensions = words.back().substr(kLeadingDimensions.size());
+    words.pop_back();
+    if (leading_dimensions.empty()) return wrong();
+  }
+  if (words.back() == kScaled) {
+    problem.scaling = Scaling::alpha_beta;
+    words.pop_back();
+  }
+  if (words.size() > 4) return wrong();
   if (words.size() > 1) {
     const auto layout = parse_layout(words[1]);
     if (!layout) return layout.error();
@@ -133,7 +199,7 @@ Result<Problem> parse_problem(std::string_view text) {
     if (!accumulator) return accumulator.error();
     problem.accumulator = *accumulator;
   }
-  return problem;
+  return leading_dimensions.empty() ? problem : with_leading_dimensions(problem, leading_dimensions);
 }
 
 }  // namespace warpsmith

@@ -48,6 +48,19 @@ TEST(Machine, RoundTripsThroughJson) {
   EXPECT_TRUE(copy.avx512_fp16);
 }
 
+TEST(Machine, KnownArchitecturesHaveTheirSharedMemory) {
+  const auto kib = [](const char* name) { return machine_of_architecture(name).value().smem_bytes_per_block / 1024; };
+  EXPECT_EQ(kib("sm_80"), 163);
+  EXPECT_EQ(kib("sm_86"), 99);
+  EXPECT_EQ(kib("sm_89"), 99);
+  EXPECT_EQ(kib("sm_90"), 227);
+  EXPECT_EQ(machine_of_architecture("sm_86").value().compute_capability, 86);
+  const auto unknown = machine_of_architecture("sm_75");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().kind, ErrorKind::bad_input);
+  EXPECT_NE(unknown.error().message.find("sm_80, sm_86"), std::string::npos);
+}
+
 TEST(Machine, IdentityIgnoresVersionsAndMeasurements) {
   const Machine machine = make_machine();
   Machine other = machine;
