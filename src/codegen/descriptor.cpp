@@ -57,6 +57,13 @@ struct Place {
   explicit operator bool() const { return value != nullptr; }
 };
 
+bool has_argument(const FreeForm& form, KernelArgument::Kind kind) {
+  return std::any_of(form.kernels.begin(), form.kernels.end(), [kind](const KernelForm& kernel) {
+    return std::any_of(kernel.arguments.begin(), kernel.arguments.end(),
+                       [kind](const ArgumentForm& argument) { return argument.kind == kind; });
+  });
+}
+
 class DescriptorReader {
  public:
   const std::optional<std::string>& complaint() const { return complaint_; }
@@ -68,6 +75,8 @@ class DescriptorReader {
                                                           "source",
                                                           "layouts",
                                                           "elements",
+                                                          "accumulators",
+                                                          "leading_dimensions",
                                                           "requires",
                                                           "arch",
                                                           "defines",
@@ -92,6 +101,7 @@ class DescriptorReader {
       demand(!form.order_nondeterministic->empty(), reason, "expected the reason as text");
     }
     read_kernels(root, form);
+    require_both_factors(form);
     return form;
   }
 
@@ -194,6 +204,8 @@ class DescriptorReader {
     form.layouts =
         words<Layout>(member(root, "layouts"), parse_layout, {Layout::nn, Layout::tn, Layout::nt, Layout::tt});
     form.elements = words<ElementType>(member(root, "elements"), parse_element, {ElementType::f16});
+    form.accumulators = words<AccumulatorType>(member(root, "accumulators"), parse_accumulator, {AccumulatorType::f32});
+    form.leading_dimensions = boolean(member(root, "leading_dimensions"));
     if (const Place conditions = member(root, "requires"); conditions && array(conditions, 0, 32)) {
       for (std::size_t i = 0; i < conditions.value->size(); ++i) {
         form.required.push_back(expression(element(conditions, i), 1));
@@ -218,6 +230,16 @@ class DescriptorReader {
     if (!kernels) return complain("", "\"kernels\" is missing: a list of the kernels to launch");
     if (!array(kernels, 1, kMaxKernels)) return;
     for (std::size_t i = 0; i < kernels.value->size(); ++i) form.kernels.push_back(kernel(element(kernels, i)));
+  }
+
+  // A candidate that ignores one of the two computes something else.
+  void require_both_factors(const FreeForm& form) {
+    const bool alpha = has_argument(form, KernelArgument::Kind::alpha);
+    const bool beta = has_argument(form, KernelArgument::Kind::beta);
+    if (alpha != beta) {
+      complain("/kernels", fmt::format("{} is an argument, but not {}; accepted: both or neither",
+                                       alpha ? "alpha" : "beta", alpha ? "beta" : "alpha"));
+    }
   }
 
   std::array<Expression, 3> dimensions(const Place& place) {
@@ -256,7 +278,8 @@ class DescriptorReader {
   ArgumentForm argument(const Place& place) {
     ArgumentForm form;
     form.place = place.pointer;
-    static const std::vector<std::string_view> kKinds = {"pointer", "workspace", "int32", "float32", "tensor_map"};
+    static const std::vector<std::string_view> kKinds = {"pointer", "workspace", "int32",     "float32",
+                                                         "alpha",   "beta",      "tensor_map"};
     if (!object(place, kKinds)) return form;
     if (!demand(place.value->size() == 1, place, fmt::format("expected one of {}", fmt::join(kKinds, ", "))))
       return form;
@@ -272,6 +295,12 @@ class DescriptorReader {
       form.kind = KernelArgument::Kind::float32;
       if (demand(number.value->is_number(), number, "expected a number")) form.real = number.value->get<float>();
       demand(std::isfinite(form.real), number, "the number does not fit 32 bits");
+    } else if (const Place alpha = member(place, "alpha")) {
+      form.kind = KernelArgument::Kind::alpha;
+      demand(*alpha.value == true, alpha, "expected true");
+    } else if (const Place beta = member(place, "beta")) {
+      form.kind = KernelArgument::Kind::beta;
+      demand(*beta.value == true, beta, "expected true");
     } else {
       form.kind = KernelArgument::Kind::tensor_map;
       form.map = tensor_map(member(place, "tensor_map"));
@@ -355,6 +384,8 @@ Result<FreeForm> read_form(std::string_view json_text, const std::filesystem::pa
 
 }  // namespace
 
+bool FreeForm::takes_scaling() const { return has_argument(*this, KernelArgument::Kind::alpha); }
+
 Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
                                  const std::filesystem::path& descriptor) {
   Result<FreeForm> form = read_form(json_text, descriptor);
@@ -399,8 +430,16 @@ nlohmann::json describe_candidate(const Candidate& candidate, const std::string&
   descriptor["name"] = name;
   descriptor["layouts"] = {to_string(problem.layout)};
   descriptor["elements"] = {to_string(problem.element)};
+  if (problem.accumulator != AccumulatorType::f32) descriptor["accumulators"] = {to_string(problem.accumulator)};
   descriptor["requires"] = {fmt::format("m == {}", problem.m), fmt::format("n == {}", problem.n),
                             fmt::format("k == {}", problem.k)};
+  if (!problem.packed()) {
+    descriptor["leading_dimensions"] = true;
+    for (const auto& [variable, ld] :
+         {std::pair{"lda", problem.a_ld()}, {"ldb", problem.b_ld()}, {"ldc", problem.c_ld()}}) {
+      descriptor["requires"].push_back(fmt::format("{} == {}", variable, ld));
+    }
+  }
   descriptor["arch"] = candidate.arch;
   if (candidate.order_nondeterministic) descriptor["order_nondeterministic"] = candidate.nondeterminism_reason;
   if (!about.is_null()) descriptor["about"] = about;

@@ -61,6 +61,8 @@ struct FreeForm {
   std::string descriptor_hash;       // SHA-256 of its text
   std::vector<Layout> layouts;
   std::vector<ElementType> elements;
+  std::vector<AccumulatorType> accumulators;
+  bool leading_dimensions = false;   // rows of any distance; false: packed operands alone
   std::vector<Expression> required;  // conditions on a problem
   std::string arch;                  // empty: the device's
   std::vector<std::pair<std::string, Expression>> defines;
@@ -68,6 +70,8 @@ struct FreeForm {
   bool zero_workspace = false;
   std::optional<std::string> order_nondeterministic;  // the reason
   std::vector<KernelForm> kernels;
+
+  bool takes_scaling() const;  // some kernel takes alpha or beta: the candidate is one for scaled problems
 };
 
 // `path` names either file. Error: bad_input, one line that names the file, the field as a JSON pointer, and what is

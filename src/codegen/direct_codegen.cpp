@@ -6,6 +6,7 @@
 
 #include "codegen/amalgamate.h"
 #include "codegen/generate.h"
+#include "codegen/output_text.h"
 #include "recipe/direct_plan.h"
 #include "recipe/sm80_plan.h"
 
@@ -31,13 +32,15 @@ std::string config_text(const DirectKnobs& k, const Problem& problem) {
   add("element", fmt::format("Element::{}", to_string(problem.element)));
   add("a_k_major", boolean(problem.a_is_k_major()));
   add("b_k_major", boolean(problem.b_is_k_major()));
-  add("a_granule", std::to_string(sm80_granule(problem.a_cols())));
-  add("b_granule", std::to_string(sm80_granule(problem.b_cols())));
-  add("c_granule", std::to_string(sm80_granule(problem.n)));
+  add("a_granule", std::to_string(sm80_granule(problem.a_cols() | problem.a_ld())));
+  add("b_granule", std::to_string(sm80_granule(problem.b_cols() | problem.b_ld())));
+  add("c_granule", std::to_string(sm80_granule(problem.n | problem.c_ld())));
   add("whole_m", boolean(problem.m % (k.tile_m * k.warps_m) == 0));
   add("whole_n", boolean(problem.n % (k.tile_n * k.warps_n) == 0));
   add("whole_k", boolean(problem.k % k.tile_k == 0));
   add("once", boolean(direct_rounds(k, problem) == 1));
+  add("f16_sums", boolean(problem.accumulator == AccumulatorType::f16));
+  add("scaled", boolean(problem.scaled()));
   add("tile_m", std::to_string(k.tile_m));
   add("tile_n", std::to_string(k.tile_n));
   add("depth", std::to_string(k.tile_k));
@@ -55,9 +58,8 @@ std::string config_text(const DirectKnobs& k, const Problem& problem) {
 
 std::string source_text(const Recipe& recipe, const DirectKnobs& k, const Problem& problem, const std::string& entry) {
   return fmt::format(
-      "// C[m,n] = A[m,k] * B[k,n], {element} elements, FP32 accumulation, layout {layout}; any m, n, k of the class "
-      "that\n"
-      "// the configuration begins with.\n"
+      "// {product}, {element} elements, {accumulator} accumulation, layout {layout}; any m, n, k and leading\n"
+      "// dimensions of the class that the configuration begins with.\n"
       "// Recipe: {recipe}\n"
       "#include \"device/kernels/direct_gemm.cuh\"\n\n"
       "namespace {{\n\n"
@@ -66,11 +68,13 @@ std::string source_text(const Recipe& recipe, const DirectKnobs& k, const Proble
       "static_assert(DirectPlan<kConfig>::kSharedBytes == {smem} && DirectPlan<kConfig>::kThreads == {threads});\n\n"
       "}}  // namespace\n\n"
       "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
-      "    {entry}(const u16* a, const u16* b, u16* c, int m, int n, int k, int lda, int ldb, int ldc) {{\n"
-      "  direct_gemm<kConfig>(a, b, c, m, n, k, lda, ldb, ldc);\n"
+      "    {entry}(const u16* a, const u16* b, u16* c, int m, int n, int k, int lda, int ldb, int ldc{factors}) {{\n"
+      "  direct_gemm<kConfig>(a, b, {output}, m, n, k, lda, ldb);\n"
       "}}\n",
       fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
       fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)),
+      fmt::arg("product", product_text(problem)), fmt::arg("accumulator", accumulator_text(problem)),
+      fmt::arg("factors", factor_parameters(problem)), fmt::arg("output", output_argument(problem)),
       fmt::arg("smem", k.smem_bytes()), fmt::arg("threads", k.threads()), fmt::arg("entry", entry));
 }
 
@@ -87,9 +91,10 @@ CudaLaunch launch_of(const DirectKnobs& k, const Problem& problem, const std::st
   launch.programmatic_dependent_launch = k.pdl != kDirectPdlNone;
   launch.arguments = {KernelArgument::pointer_to(Operand::a), KernelArgument::pointer_to(Operand::b),
                       KernelArgument::pointer_to(Operand::c)};
-  for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.a_cols(), problem.b_cols(), problem.n}) {
+  for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.a_ld(), problem.b_ld(), problem.c_ld()}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
+  add_factors(launch, problem);
   return {{std::move(launch)}, 0, false};
 }
 

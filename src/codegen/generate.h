@@ -18,7 +18,7 @@ enum class Language { cuda, cpp };
 struct Candidate {
   Language language = Language::cuda;
   std::string source;  // self-contained
-  std::string arch;    // "sm_90a", "sm_80"; CPU: the -march value, "x86-64-v4" or "x86-64-v3"
+  std::string arch;    // "sm_90a", "sm_80", or "compute_80" for PTX; CPU: the -march value, "x86-64-v4" or "x86-64-v3"
   std::variant<CudaLaunch, CpuLaunch> launch;
   bool order_nondeterministic = false;  // declares that sums may be taken in another order from run to run
   std::string nondeterminism_reason;

@@ -24,24 +24,29 @@ ExpressionVariables variables_of(const Problem& problem, const Machine& machine)
   variables.m = problem.m;
   variables.n = problem.n;
   variables.k = problem.k;
-  variables.lda = problem.a_cols();
-  variables.ldb = problem.b_cols();
-  variables.ldc = problem.n;
+  variables.lda = problem.a_ld();
+  variables.ldb = problem.b_ld();
+  variables.ldc = problem.c_ld();
   variables.sms = machine.units;
   variables.a_k_major = problem.a_is_k_major() ? 1 : 0;
   variables.b_k_major = problem.b_is_k_major() ? 1 : 0;
   return variables;
 }
 
-// Rows and columns of an operand as stored.
-std::array<std::int64_t, 2> stored_dims(Operand operand, const Problem& problem) {
+// An operand as stored.
+struct Stored {
+  std::array<std::int64_t, 2> dims;  // columns, rows
+  std::int64_t ld, extent;           // elements from row to row; from the first to the last
+};
+
+Stored stored_as(Operand operand, const Problem& problem) {
   switch (operand) {
     case Operand::a:
-      return {problem.a_cols(), problem.a_rows()};
+      return {{problem.a_cols(), problem.a_rows()}, problem.a_ld(), problem.a_extent()};
     case Operand::b:
-      return {problem.b_cols(), problem.b_rows()};
+      return {{problem.b_cols(), problem.b_rows()}, problem.b_ld(), problem.b_extent()};
     case Operand::c:
-      return {problem.n, problem.m};
+      return {{problem.n, problem.m}, problem.c_ld(), problem.c_extent()};
   }
   return {};
 }
@@ -180,6 +185,10 @@ class Instance {
                                              std::numeric_limits<std::int32_t>::max()));
       case KernelArgument::Kind::float32:
         return KernelArgument::number(form.real);
+      case KernelArgument::Kind::alpha:
+        return KernelArgument::alpha();
+      case KernelArgument::Kind::beta:
+        return KernelArgument::beta();
       case KernelArgument::Kind::tensor_map:
         return KernelArgument::tensor(instantiate(form.map, form.place + "/tensor_map"));
     }
@@ -190,9 +199,9 @@ class Instance {
     if (machine_.compute_capability < kTensorMapCapability) complain(place, "tensor maps need compute capability 9.0");
     TensorMap map;
     map.operand = form.operand;
-    const auto stored = stored_dims(form.operand, problem_);
-    map.dims = stored;
-    map.ld = stored[0];
+    const Stored stored = stored_as(form.operand, problem_);
+    map.dims = stored.dims;
+    map.ld = stored.ld;
     if (form.ld) map.ld = value(*form.ld, place + "/ld", 1, kMaxElements);
     for (std::size_t i = 0; i < 2; ++i) {
       if (form.dims) map.dims[i] = value((*form.dims)[i], fmt::format("{}/dims/{}", place, i), 1, kMaxElements);
@@ -212,7 +221,7 @@ class Instance {
     return number;
   }
 
-  void check_map(const TensorMap& map, const std::array<std::int64_t, 2>& stored, const std::string& place) {
+  void check_map(const TensorMap& map, const Stored& stored, const std::string& place) {
     const std::int64_t inner_bytes = map.box[0] * kElementBytes;
     if (inner_bytes % kMapUnitBytes != 0) {
       complain(place + "/box/0", fmt::format("{} elements are {} bytes; accepted: multiples of {} bytes", map.box[0],
@@ -226,9 +235,10 @@ class Instance {
       complain(place + "/ld", fmt::format("rows of {} elements; a tensor map needs multiples of {} (16 bytes)", map.ld,
                                           kMapUnitBytes / kElementBytes));
     }
-    if (map.dims[0] > map.ld || (map.dims[1] - 1) * map.ld + map.dims[0] > stored[0] * stored[1]) {
-      complain(place, fmt::format("{} columns and {} rows at {} elements from row to row leave operand {} of {} x {}",
-                                  map.dims[0], map.dims[1], map.ld, to_string(map.operand), stored[1], stored[0]));
+    if (map.dims[0] > map.ld || (map.dims[1] - 1) * map.ld + map.dims[0] > stored.extent) {
+      complain(place,
+               fmt::format("{} columns and {} rows at {} elements from row to row leave operand {} of {} x {}",
+                           map.dims[0], map.dims[1], map.ld, to_string(map.operand), stored.dims[1], stored.dims[0]));
     }
   }
 
@@ -262,6 +272,15 @@ Result<std::optional<std::string>> inapplicable(const FreeForm& form, const Prob
   const auto& elements = form.elements;
   if (std::find(elements.begin(), elements.end(), problem.element) == elements.end()) {
     return Reason(fmt::format("elements {}; made for {}", to_string(problem.element), words(elements)));
+  }
+  const auto& accumulators = form.accumulators;
+  if (std::find(accumulators.begin(), accumulators.end(), problem.accumulator) == accumulators.end()) {
+    return Reason(fmt::format("accumulator {}; made for {}", to_string(problem.accumulator), words(accumulators)));
+  }
+  if (!problem.packed() && !form.leading_dimensions) return Reason("leading dimensions; made for packed operands");
+  if (problem.scaled() != form.takes_scaling()) {
+    return Reason(problem.scaled() ? "alpha and beta are no arguments of its kernels"
+                                   : "made for problems with alpha and beta");
   }
   if (!form.arch.empty() && !runs_on(form.arch, machine.compute_capability)) {
     return Reason(fmt::format("the device is sm_{}; made for {}", machine.compute_capability, form.arch));

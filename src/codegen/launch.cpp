@@ -39,6 +39,10 @@ nlohmann::json argument_to_json(const KernelArgument& argument) {
       return {{"int32", argument.value}};
     case KernelArgument::Kind::float32:
       return {{"float32", argument.real}};
+    case KernelArgument::Kind::alpha:
+      return {{"alpha", true}};
+    case KernelArgument::Kind::beta:
+      return {{"beta", true}};
     case KernelArgument::Kind::tensor_map:
       return {{"tensor_map", map_to_json(argument.map)}};
   }
@@ -50,6 +54,8 @@ KernelArgument argument_from_json(const nlohmann::json& json) {
   if (json.contains("workspace")) return KernelArgument::workspace_pointer(json["workspace"].get<std::int64_t>());
   if (json.contains("int32")) return KernelArgument::integer(json["int32"].get<std::int32_t>());
   if (json.contains("float32")) return KernelArgument::number(json["float32"].get<float>());
+  if (json.contains("alpha")) return KernelArgument::alpha();
+  if (json.contains("beta")) return KernelArgument::beta();
   return KernelArgument::tensor(map_from_json(json.at("tensor_map")));
 }
 
@@ -84,6 +90,14 @@ std::string_view to_string(Operand operand) { return operand == Operand::a ? "a"
 bool CudaLaunch::offers_programmatic_dependent_launch() const {
   return std::any_of(kernels.begin(), kernels.end(),
                      [](const KernelLaunch& kernel) { return kernel.programmatic_dependent_launch; });
+}
+
+bool CudaLaunch::takes_scaling() const {
+  return std::any_of(kernels.begin(), kernels.end(), [](const KernelLaunch& kernel) {
+    return std::any_of(kernel.arguments.begin(), kernel.arguments.end(), [](const KernelArgument& argument) {
+      return argument.kind == KernelArgument::Kind::alpha || argument.kind == KernelArgument::Kind::beta;
+    });
+  });
 }
 
 bool offers_programmatic_dependent_launch(const nlohmann::json& launch) {

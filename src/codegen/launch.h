@@ -30,7 +30,8 @@ struct TensorMap {
 
 // A kernel argument, in parameter order.
 struct KernelArgument {
-  enum class Kind { pointer, workspace, int32, float32, tensor_map } kind = Kind::pointer;
+  // alpha, beta: float32, given with each call; of problems with Scaling::alpha_beta alone.
+  enum class Kind { pointer, workspace, int32, float32, alpha, beta, tensor_map } kind = Kind::pointer;
   Operand operand = Operand::a;   // pointer
   std::int32_t value = 0;         // int32
   float real = 0;                 // float32
@@ -60,6 +61,16 @@ struct KernelArgument {
     KernelArgument argument;
     argument.kind = Kind::float32;
     argument.real = value;
+    return argument;
+  }
+  static KernelArgument alpha() {
+    KernelArgument argument;
+    argument.kind = Kind::alpha;
+    return argument;
+  }
+  static KernelArgument beta() {
+    KernelArgument argument;
+    argument.kind = Kind::beta;
     return argument;
   }
   static KernelArgument tensor(const TensorMap& map) {
@@ -92,6 +103,7 @@ struct CudaLaunch {
 
   bool operator==(const CudaLaunch&) const = default;
   bool offers_programmatic_dependent_launch() const;
+  bool takes_scaling() const;  // an argument is alpha or beta
 };
 
 // A CPU kernel call: `entry` has the signature of CpuKernel in cpu/kernel_abi.h and is called once per thread.

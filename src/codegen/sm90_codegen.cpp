@@ -7,6 +7,7 @@
 
 #include "codegen/amalgamate.h"
 #include "codegen/generate.h"
+#include "codegen/output_text.h"
 #include "recipe/sm90_plan.h"
 
 namespace warpsmith {
@@ -34,6 +35,8 @@ std::string config_text(const Sm90Knobs& k, const Problem& problem) {
   add("element", fmt::format("Element::{}", to_string(problem.element)));
   add("a_k_major", boolean(product.a_k_major));
   add("b_k_major", boolean(product.b_k_major));
+  add("f16_sums", boolean(problem.accumulator == AccumulatorType::f16));
+  add("scaled", boolean(problem.scaled()));
   add("tile_m", std::to_string(k.tile_m));
   add("tile_n", std::to_string(k.tile_n));
   add("tile_k", std::to_string(k.tile_k));
@@ -42,6 +45,7 @@ std::string config_text(const Sm90Knobs& k, const Problem& problem) {
   add("split", std::to_string(k.cluster_split()));
   add("stages", std::to_string(k.stages));
   add("consumers", std::to_string(k.consumers));
+  add("pace", std::to_string(k.pace));
   add("raster", k.raster == kSm90RasterM ? "Raster::m" : "Raster::n");
   add("group", std::to_string(k.group));
   add("persistent", boolean(k.persistent));
@@ -59,10 +63,9 @@ std::string config_text(const Sm90Knobs& k, const Problem& problem) {
 std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem& problem, std::int64_t smem_bytes) {
   const bool maps_c = k.epilogue == kSm90Tma;
   return fmt::format(
-      "// C[m,n] = A[m,k] * B[k,n], {element} elements, FP32 accumulation, "
-      "layout {layout}; any m, n, k that TMA "
-      "takes.\n"
-      "// Recipe: {recipe}\n{swapped}"
+      "// {product}, {element} elements, {accumulator} accumulation, layout {layout}; any m, n, k and leading\n"
+      "// dimensions that TMA takes.\n"
+      "// Recipe: {recipe}\n{swapped}{f16_instruction}"
       "#include \"device/kernels/sm90_gemm.cuh\"\n\n"
       "namespace {{\n\n"
       "using namespace warpsmith::device;\n\n"
@@ -73,12 +76,16 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
       "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
       "    {entry}(const __grid_constant__ TensorMap map_a, const "
       "__grid_constant__ TensorMap map_b,{map_parameter}\n"
-      "        u16* c,{workspace_parameter} int m, int n, int k) {{\n"
-      "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, c, "
+      "        u16* c,{workspace_parameter} int m, int n, int k, int ldc{factors}) {{\n"
+      "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, {output}, "
       "{workspace_argument}, m, n, k);\n"
       "}}\n",
       fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
       fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
+      fmt::arg("product", product_text(problem)), fmt::arg("accumulator", accumulator_text(problem)),
+      fmt::arg("factors", factor_parameters(problem)), fmt::arg("output", output_argument(problem)),
+      fmt::arg("f16_instruction",
+               problem.accumulator == AccumulatorType::f16 ? "#include \"device/ptx/wgmma_f16.cuh\"\n" : ""),
       fmt::arg("threads", sm90_threads(k)), fmt::arg("entry", kEntry),
       fmt::arg("map_parameter", maps_c ? " const __grid_constant__ TensorMap map_c," : ""),
       fmt::arg("map_argument", maps_c ? "&map_c" : "nullptr"),
@@ -89,19 +96,21 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
       fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"));
 }
 
-TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, const Sm90Boxes& boxes, int shares) {
+TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, std::int64_t ld, const Sm90Boxes& boxes,
+                     int shares) {
   TensorMap map;
   map.operand = operand;
   map.dims = {columns, rows};
-  map.ld = columns;
+  map.ld = ld;
   map.box = {boxes.columns, boxes.rows / shares};
   map.swizzle_bytes = boxes.columns == 8 ? 0 : boxes.swizzle_bytes();
   return map;
 }
 
 TensorMap operand_map(Operand operand, const Problem& problem, const Sm90Boxes& boxes, int shares) {
-  if (operand == Operand::a) return tensor_map(operand, problem.a_cols(), problem.a_rows(), boxes, shares);
-  return tensor_map(operand, problem.b_cols(), problem.b_rows(), boxes, shares);
+  if (operand == Operand::a)
+    return tensor_map(operand, problem.a_cols(), problem.a_rows(), problem.a_ld(), boxes, shares);
+  return tensor_map(operand, problem.b_cols(), problem.b_rows(), problem.b_ld(), boxes, shares);
 }
 
 CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& machine, std::int64_t smem_bytes) {
@@ -121,13 +130,14 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   launch.arguments.push_back(KernelArgument::tensor(operand_map(right, problem, boxes_b, k.cluster_m)));
   if (k.epilogue == kSm90Tma) {
     launch.arguments.push_back(
-        KernelArgument::tensor(tensor_map(Operand::c, problem.n, problem.m, sm90_store_boxes(k), 1)));
+        KernelArgument::tensor(tensor_map(Operand::c, problem.n, problem.m, problem.c_ld(), sm90_store_boxes(k), 1)));
   }
   launch.arguments.push_back(KernelArgument::pointer_to(Operand::c));
   if (k.streamk) launch.arguments.push_back(KernelArgument::workspace_pointer());
-  for (const std::int64_t size : {product.m, product.n, product.k}) {
+  for (const std::int64_t size : {product.m, product.n, product.k, problem.c_ld()}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
+  add_factors(launch, problem);
   return {{std::move(launch)}, sm90_workspace_bytes(k, problem, machine), k.streamk != 0};
 }
 

@@ -148,6 +148,13 @@ Reason check_accumulator(const Recipe&, const Problem* problem, const Machine&) 
   return "the cpu family accumulates in f32 only";
 }
 
+// The kernels take leading dimensions, but their packed copies and prefetches are planned for packed operands.
+Reason check_plain(const Recipe&, const Problem* problem, const Machine&) {
+  if (problem->scaled()) return "the cpu family computes C = A B, without alpha and beta";
+  if (!problem->packed()) return "the cpu family takes packed operands: leading dimensions are the column counts";
+  return std::nullopt;
+}
+
 Reason check_threads(const Recipe& recipe, const Problem*, const Machine& machine) {
   const int threads = recipe.get("threads");
   if (threads > machine.units) return fmt::format("threads={}, and {} may be used", threads, machine.units);
@@ -185,6 +192,7 @@ std::vector<Rule> rules() {
       {"sources", "form, a, b, order and prefetch agree", false, check_sources},
       {"threads", "as many threads as the machine gives, and a split that they can do", false, check_threads},
       {"accumulator", "sums are kept in f32", true, check_accumulator},
+      {"plain", "packed operands, without alpha and beta", true, check_plain},
       {"layout", "operands read in place are stored along the vectors", true, check_layout},
       {"tile_fits", "no larger tile than the problem needs", true, check_tile_fits},
       {"shares", "every thread gets a share", true, check_shares},

@@ -62,12 +62,12 @@ bool direct_fits_registers(const DirectKnobs& knobs) {
 }
 
 int direct_operand_registers(const DirectKnobs& knobs, const Problem& problem) {
-  const auto registers = [&](int tile, bool k_major, std::int64_t columns) {
-    const bool single = sm80_granule(columns) == 2 || (!k_major && tile == 8);
+  const auto registers = [&](int tile, bool k_major, std::int64_t columns, std::int64_t ld) {
+    const bool single = sm80_granule(columns | ld) == 2 || (!k_major && tile == 8);
     return tile * knobs.tile_k / (single ? 32 : 64);
   };
-  return (knobs.ahead + 1) * (registers(knobs.tile_m, problem.a_is_k_major(), problem.a_cols()) +
-                              registers(knobs.tile_n, problem.b_is_k_major(), problem.b_cols()));
+  return (knobs.ahead + 1) * (registers(knobs.tile_m, problem.a_is_k_major(), problem.a_cols(), problem.a_ld()) +
+                              registers(knobs.tile_n, problem.b_is_k_major(), problem.b_cols(), problem.b_ld()));
 }
 
 bool direct_shares_depth(const DirectKnobs& knobs, const Problem& problem) {

@@ -52,8 +52,8 @@ Reason check_shared_memory(const DirectKnobs& knobs, const Machine& machine) {
 }
 
 Reason check_accumulator(const Problem& problem) {
-  if (problem.accumulator == AccumulatorType::f32) return std::nullopt;
-  return "this family accumulates in f32 only";
+  if (problem.accumulator == AccumulatorType::f32 || problem.element == ElementType::f16) return std::nullopt;
+  return "mma sums products of bf16 elements in f32 only";
 }
 
 Reason check_depth(const DirectKnobs& knobs, const Problem& problem) {

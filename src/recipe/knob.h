@@ -24,11 +24,18 @@ struct KnobField {
   std::vector<std::string> words;  // text of each value; empty: the decimal number
 };
 
+// A point of a knob's space that goes by a name: printed by it, and accepted in place of the fields.
+struct KnobPoint {
+  std::string name;
+  std::vector<int> values;  // of the fields, in order
+};
+
 // What one `key=value` of the text form holds: one field, or several joined by 'x' ("tile=128x256x64").
 struct Knob {
   std::string name;     // "tile"
   std::string meaning;  // one line, with units
   std::vector<KnobField> fields;
+  std::vector<KnobPoint> points{};
 };
 
 // A named reason for which a recipe cannot be built or run. `check` returns the reason, with numbers, or nothing.

@@ -36,6 +36,24 @@ int parse_value(const KnobField& field, std::string_view text) {
   return index_of(field, value);
 }
 
+// The point whose values a recipe has at the fields from `first` on, or null.
+const KnobPoint* point_of(const Knob& knob, const Recipe& recipe, std::size_t first) {
+  for (const KnobPoint& point : knob.points) {
+    bool same = true;
+    for (std::size_t f = 0; f < knob.fields.size(); ++f) {
+      same = same && recipe.choice(first + f) == index_of(knob.fields[f], point.values[f]);
+    }
+    if (same) return &point;
+  }
+  return nullptr;
+}
+
+std::string point_names(const Knob& knob) {
+  std::string text;
+  for (const KnobPoint& point : knob.points) text += (text.empty() ? "" : ", ") + point.name;
+  return text;
+}
+
 std::string accepted_values(const KnobField& field) {
   std::string text;
   constexpr std::size_t kShown = 12;  // keeps the error on one line
@@ -61,15 +79,45 @@ std::string print(const Recipe& recipe, bool only_changed) {
   for (const Knob& knob : recipe.family().knobs) {
     std::string value;
     bool changed = false;
+    const KnobPoint* point = point_of(knob, recipe, at);
     for (const KnobField& field : knob.fields) {
       value += value.empty() ? "" : "x";
       value += value_text(field, recipe.choice(at));
       changed = changed || recipe.choice(at) != index_of(field, field.default_value);
       ++at;
     }
+    if (point != nullptr) value = point->name;
     if (changed || !only_changed) text += " " + knob.name + "=" + value;
   }
   return text;
+}
+
+// Sets the fields from `first` on to what `text` says: a point's name, or every field's value.
+Status parse_knob_value(const Knob& knob, std::size_t first, std::string_view text, Recipe& recipe) {
+  for (const KnobPoint& point : knob.points) {
+    if (point.name != text) continue;
+    for (std::size_t f = 0; f < knob.fields.size(); ++f) {
+      recipe.set_choice(first + f, index_of(knob.fields[f], point.values[f]));
+    }
+    return ok_status();
+  }
+  std::string_view rest = text;
+  for (std::size_t f = 0; f < knob.fields.size(); ++f) {
+    const bool last = f + 1 == knob.fields.size();
+    const std::size_t cut = last ? std::string_view::npos : rest.find('x');
+    const int choice = parse_value(knob.fields[f], rest.substr(0, cut));
+    if (choice < 0 || (!last && cut == std::string_view::npos)) {
+      std::string accepted = accepted_values(knob.fields[f]);
+      if (!knob.points.empty()) {
+        accepted = fmt::format("{}; or by field, where {} is {}", point_names(knob), knob.fields[f].name, accepted);
+      }
+      return bad_input(fmt::format("{}: '{}' is not a value of {}; accepted: {}", knob.name, printable(text),
+                                   knob.fields[f].name, accepted));
+    }
+    recipe.set_choice(first + f, choice);
+    if (!last) rest = rest.substr(cut + 1);
+  }
+  return ok_status();
 }
 
 // Parses one `name=value` word into `recipe`; `seen` marks knobs that were already given.
@@ -84,20 +132,7 @@ Status parse_knob(std::string_view word, Recipe& recipe, std::vector<bool>& seen
     if (equals == std::string_view::npos) return bad_input(fmt::format("knob '{}' has no value", knob.name));
     if (seen[i]) return bad_input(fmt::format("knob '{}' is given twice", knob.name));
     seen[i] = true;
-    std::string_view rest = word.substr(equals + 1);
-    for (std::size_t f = 0; f < knob.fields.size(); ++f) {
-      const bool last = f + 1 == knob.fields.size();
-      const std::size_t cut = last ? std::string_view::npos : rest.find('x');
-      const int choice = parse_value(knob.fields[f], rest.substr(0, cut));
-      if (choice < 0 || (!last && cut == std::string_view::npos)) {
-        return bad_input(fmt::format("{}: '{}' is not a value of {}; accepted: {}", knob.name,
-                                     printable(word.substr(equals + 1)), knob.fields[f].name,
-                                     accepted_values(knob.fields[f])));
-      }
-      recipe.set_choice(first_field + f, choice);
-      if (!last) rest = rest.substr(cut + 1);
-    }
-    return ok_status();
+    return parse_knob_value(knob, first_field, word.substr(equals + 1), recipe);
   }
   return bad_input(
       fmt::format("unknown knob '{}' of family {}; accepted: {}", printable(name), family.name, knob_names(family)));
@@ -181,7 +216,16 @@ std::string knob_table_markdown(const Family& family) {
       defaults += defaults.empty() ? "" : "x";
       defaults += value_text(field, index_of(field, field.default_value));
     }
-    text += fmt::format("| `{}` | {} | {} | {} |\n", knob.name, values, defaults, knob.meaning);
+    std::string meaning = knob.meaning;
+    for (const KnobPoint& point : knob.points) {
+      std::vector<std::string> words;
+      for (std::size_t f = 0; f < knob.fields.size(); ++f) {
+        words.push_back(value_text(knob.fields[f], index_of(knob.fields[f], point.values[f])));
+      }
+      meaning += fmt::format("{} `{}` = {}", &point == &knob.points.front() ? "; by name:" : ",", point.name,
+                             fmt::join(words, "x"));
+    }
+    text += fmt::format("| `{}` | {} | {} | {} |\n", knob.name, values, defaults, meaning);
   }
   text += "\n| rule | meaning |\n| --- | --- |\n";
   for (const Rule& rule : family.rules) text += fmt::format("| `{}` | {} |\n", rule.name, rule.meaning);

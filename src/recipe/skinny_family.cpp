@@ -82,7 +82,7 @@ std::vector<Rule> rules() {
        [](Recipes r, Problems p, Machines) { return direct::check_class_registers(skinny_knobs(r, *p), *p); }},
       {"shared_memory", "the warps' sums fit in a block's shared memory", true,
        [](Recipes r, Problems p, Machines m) { return direct::check_shared_memory(skinny_knobs(r, *p), m); }},
-      {"accumulator", "FP32 accumulation", true,
+      {"accumulator", "FP32 accumulation, or FP16 of f16 elements", true,
        [](Recipes, Problems p, Machines) { return direct::check_accumulator(*p); }},
       {"depth", "every warp has some of K", true,
        [](Recipes r, Problems p, Machines) { return direct::check_depth(skinny_knobs(r, *p), *p); }},

@@ -40,6 +40,7 @@ std::vector<Knob> knobs() {
        {{"split", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32}, 1, {}}}},
       {"stages", "depth of the load pipeline", {{"stages", {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 4, {}}}},
       {"consumers", "warpgroups that multiply, each on its share of tile_m", {{"consumers", {1, 2, 3}, 2, {}}}},
+      {"pace", "cycles that the producer lets pass between the loads of its first round", {{"pace", {0, 64}, 0, {}}}},
       {"raster",
        "direction in which neighbouring tiles follow one another",
        {{"raster", {kSm90RasterM, kSm90RasterN}, kSm90RasterM, {"m", "n"}}}},
@@ -87,28 +88,23 @@ Reason check_architecture(const Recipe&, const Problem*, const Machine& machine)
 }
 
 Reason check_accumulator(const Recipe&, const Problem* problem, const Machine&) {
-  if (problem->accumulator == AccumulatorType::f32) return std::nullopt;
-  return "the sm90 family accumulates in f32 only";
+  if (problem->accumulator == AccumulatorType::f32 || problem->element == ElementType::f16) return std::nullopt;
+  return "wgmma sums products of bf16 elements in f32 only";
 }
 
 Reason check_alignment(const Recipe& recipe, const Problem* problem, const Machine&) {
-  if (problem->a_cols() % 8 != 0) {
-    return fmt::format(
-        "TMA needs rows of whole 16-byte units, and A is stored "
-        "with rows of {} elements",
-        problem->a_cols());
-  }
-  if (problem->b_cols() % 8 != 0) {
-    return fmt::format(
-        "TMA needs rows of whole 16-byte units, and B is stored "
-        "with rows of {} elements",
-        problem->b_cols());
+  const auto reason = [](const char* what, const char* matrix, std::int64_t ld) {
+    return fmt::format("{} needs rows that are whole 16-byte units apart, and those of {} are {} elements apart", what,
+                       matrix, ld);
+  };
+  if (problem->a_ld() % 8 != 0) return reason("TMA", "A", problem->a_ld());
+  if (problem->b_ld() % 8 != 0) return reason("TMA", "B", problem->b_ld());
+  if (recipe.get("epilogue") == kSm90Tma && problem->c_ld() % 8 != 0) {
+    return reason("epilogue=tma", "C", problem->c_ld());
   }
   if (recipe.get("epilogue") == kSm90Tma && problem->n % 8 != 0) {
-    return fmt::format(
-        "epilogue=tma needs rows of whole 16-byte units, and C "
-        "has rows of {} elements",
-        problem->n);
+    return fmt::format("epilogue=tma writes whole 16-byte units, and rows of C end inside one, after {} elements",
+                       problem->n);
   }
   return std::nullopt;
 }
@@ -119,14 +115,21 @@ Reason check_consumer_rows(const Recipe& recipe, const Problem*, const Machine&)
   return fmt::format("{} consumers share {} rows, and each takes a multiple of 64", k.consumers, k.tile_m);
 }
 
-Reason check_registers(const Recipe& recipe, const Problem*, const Machine&) {
+Reason check_registers(const Sm90Knobs& k, AccumulatorType accumulator, int limit) {
+  const int needed = k.accumulators(accumulator);
+  if (needed <= limit) return std::nullopt;
+  return fmt::format("a {}x{} tile takes {} accumulator registers ({}) per thread of {} consumers; {} fit", k.tile_m,
+                     k.tile_n, needed, to_string(accumulator), k.consumers, limit);
+}
+
+Reason check_least_registers(const Recipe& recipe, const Problem*, const Machine&) {
   const Sm90Knobs k = sm90_knobs(recipe);
-  const int limit = sm90_accumulator_limit(k);
-  if (k.accumulators() <= limit) return std::nullopt;
-  return fmt::format(
-      "a {}x{} tile takes {} accumulator registers per thread "
-      "of {} consumers; {} fit",
-      k.tile_m, k.tile_n, k.accumulators(), k.consumers, limit);
+  return check_registers(k, AccumulatorType::f16, sm90_accumulator_limit(k));
+}
+
+Reason check_sum_registers(const Recipe& recipe, const Problem* problem, const Machine&) {
+  const Sm90Knobs k = sm90_knobs(recipe);
+  return check_registers(k, problem->accumulator, sm90_accumulator_limit(k, *problem));
 }
 
 Reason check_shared_memory(const Recipe& recipe, const Problem* problem, const Machine& machine) {
@@ -153,10 +156,8 @@ Reason check_split(const Recipe& recipe, const Problem*, const Machine&) {
   const int split = k.cluster_split();
   if (split == 1) return std::nullopt;
   if ((split & (split - 1)) != 0) return fmt::format("split={} blocks of a cluster; a power of two is needed", split);
-  if (k.persistent) return fmt::format("split={} reuses the pipeline's memory, so it needs persistent=0", split);
+  if (k.persistent) return fmt::format("split={} adds up the sums of one tile, so it needs persistent=0", split);
   if (k.epilogue != kSm90Staged) return fmt::format("split={} adds up in shared memory: epilogue=staged", split);
-  const int rows = k.swap ? k.tile_n : k.tile_m;
-  if (rows % split != 0) return fmt::format("split={} blocks share {} rows of C", split, rows);
   return std::nullopt;
 }
 
@@ -221,7 +222,8 @@ std::vector<Rule> rules() {
   return {
       {"architecture", "wgmma exists on compute capability 9.0 only", false, check_architecture},
       {"consumer_rows", "each consumer takes a multiple of 64 rows of the tile", false, check_consumer_rows},
-      {"registers", "a thread's accumulators fit in its registers", false, check_registers},
+      {"registers", "a thread's accumulators fit in its registers, two FP16 sums in each", false,
+       check_least_registers},
       {"cluster_size", "a cluster has at most 16 blocks", false, check_cluster_size},
       {"split",
        "split-K in a cluster uses the staged epilogue of a kernel that is not "
@@ -230,8 +232,9 @@ std::vector<Rule> rules() {
       {"streamk", "stream-K is persistent", false, check_streamk},
       {"pingpong", "ping-pong is persistent, with two consumers", false, check_pingpong},
       {"staging", "staging takes TMA stores of several slices", false, check_staging},
-      {"accumulator", "FP32 accumulation", true, check_accumulator},
-      {"alignment", "rows of the operands are whole 16-byte units", true, check_alignment},
+      {"accumulator", "FP32 accumulation, or FP16 of f16 elements", true, check_accumulator},
+      {"sum_registers", "the same with the problem's accumulator, and room to scale", true, check_sum_registers},
+      {"alignment", "rows of the operands are whole 16-byte units apart", true, check_alignment},
       {"multicast", "a share of a tile is whole swizzle periods", true, check_multicast},
       {"split_depth", "every block of a split has a tile of K", true, check_split_depth},
       {"shared_memory", "the stages and the epilogue fit in a block's shared memory", true, check_shared_memory},

@@ -11,11 +11,20 @@ namespace {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
+// What a block receives of a split tile: PushedTile in device/epilogue/cluster_reduce.cuh.
+constexpr std::int64_t kMostReceiverBytes = 32 << 10;  // that it has memory of its own for
+std::int64_t receiver_bytes(const Sm90Knobs& k) {
+  const int strips = k.tile_m / 16, groups = k.tile_n / 8, split = k.cluster_split();
+  if (split == 1) return 0;
+  const int wide = groups % 4 == 0 && strips * (groups / 4) >= split   ? 4
+                   : groups % 2 == 0 && strips * (groups / 2) >= split ? 2
+                                                                       : 1;
+  return split * ceil_div(strips * (groups / wide), split) * wide * 512;
+}
+
 std::int64_t epilogue_bytes(const Sm90Knobs& k) {
-  const int rows = k.swap ? k.tile_n : k.tile_m,
-            columns = k.swap ? k.tile_m : k.tile_n;                                         // of C
-  if (k.cluster_split() > 1) return rows * 4 * (round_up(columns, 32) + (k.swap ? 4 : 8));  // FP32, padded rows
-  const int part_rows = k.pingpong ? k.tile_m : k.tile_m / k.consumers;                     // of a warpgroup
+  if (k.cluster_split() > 1) return receiver_bytes(k);
+  const int part_rows = k.pingpong ? k.tile_m : k.tile_m / k.consumers;  // of a warpgroup
   if (k.epilogue == kSm90Staged) {
     return k.swap ? k.consumers * k.tile_n * 16 * (part_rows / 8 | 1)
                   : k.consumers * part_rows * 16 * (k.tile_n / 8 | 1);
@@ -38,6 +47,7 @@ Sm90Knobs sm90_knobs(const Recipe& recipe) {
   knobs.split = recipe.get("split");
   knobs.stages = recipe.get("stages");
   knobs.consumers = recipe.get("consumers");
+  knobs.pace = recipe.get("pace");
   knobs.raster = recipe.get("raster");
   knobs.group = recipe.get("group");
   knobs.persistent = recipe.get("persistent");
@@ -82,13 +92,23 @@ int sm90_accumulator_limit(const Sm90Knobs& knobs) {
   return knobs.streamk ? 160 : 192;
 }
 
+int sm90_accumulator_limit(const Sm90Knobs& knobs, const Problem& problem) {
+  const int limit = sm90_accumulator_limit(knobs);
+  if (!problem.scaled()) return limit;
+  const bool crowded = knobs.streamk || knobs.epilogue == kSm90Direct;
+  if (problem.accumulator == AccumulatorType::f16 || knobs.consumers == 3) return std::min(limit, crowded ? 64 : 96);
+  return std::min(limit, crowded ? 96 : knobs.consumers == 1 ? 128 : 192);
+}
+
 std::int64_t sm90_smem_bytes(const Sm90Knobs& knobs, const Problem& problem) {
   const Sm90Product product = sm90_product(knobs, problem);
   const std::int64_t stage = sm90_operand_boxes(knobs.tile_m, knobs.tile_k, product.a_k_major).bytes() +
                              sm90_operand_boxes(knobs.tile_n, knobs.tile_k, product.b_k_major).bytes();
   const std::int64_t pipeline = knobs.stages * stage;
-  const std::int64_t epilogue_offset = knobs.persistent ? round_up(pipeline, 1024) : 0;
-  const std::int64_t barriers = 16 * knobs.stages + (knobs.pingpong ? 16 : 0);
+  const std::int64_t receiver = receiver_bytes(knobs);
+  const bool apart = knobs.persistent || (receiver > 0 && receiver <= kMostReceiverBytes);
+  const std::int64_t epilogue_offset = apart ? round_up(pipeline, 1024) : 0;
+  const std::int64_t barriers = 16 * knobs.stages + (knobs.pingpong ? 16 : 0) + (receiver > 0 ? 8 : 0);
   return round_up(std::max(pipeline, epilogue_offset + epilogue_bytes(knobs)), 16) + barriers;
 }
 

@@ -19,7 +19,7 @@ enum Sm90EvictValue { kSm90EvictNormal, kSm90EvictFirst, kSm90EvictLast };
 struct Sm90Knobs {
   int tile_m = 0, tile_n = 0, tile_k = 0;
   int cluster_m = 1, cluster_n = 1, split = 1;
-  int stages = 0, consumers = 0;
+  int stages = 0, consumers = 0, pace = 0;
   int raster = kSm90RasterM, group = 1;
   int persistent = 0, streamk = 0, pingpong = 0, swap = 0, pdl = 0;
   int epilogue = kSm90Direct, staging = 0;
@@ -27,7 +27,10 @@ struct Sm90Knobs {
 
   int cluster_split() const { return streamk ? 1 : split; }  // blocks of a cluster along K
   int cluster_size() const { return cluster_m * cluster_n * cluster_split(); }
-  int accumulators() const { return tile_m * tile_n / (128 * (pingpong ? 1 : consumers)); }  // registers per thread
+  // Registers per thread; two FP16 sums share one.
+  int accumulators(AccumulatorType type = AccumulatorType::f32) const {
+    return tile_m * tile_n / ((type == AccumulatorType::f16 ? 256 : 128) * (pingpong ? 1 : consumers));
+  }
 };
 Sm90Knobs sm90_knobs(const Recipe& recipe);
 
@@ -49,8 +52,9 @@ Sm90Boxes sm90_operand_boxes(int tile_rows, int tile_k, bool k_major);
 Sm90Boxes sm90_store_boxes(const Sm90Knobs& knobs);  // of C, for 64 rows of the product
 
 int sm90_threads(const Sm90Knobs& knobs);
-int sm90_accumulator_limit(const Sm90Knobs& knobs);  // registers per thread that
-                                                     // the accumulators may take
+// Registers per thread that the accumulators may take; fewer where C is scaled.
+int sm90_accumulator_limit(const Sm90Knobs& knobs);
+int sm90_accumulator_limit(const Sm90Knobs& knobs, const Problem& problem);
 std::int64_t sm90_smem_bytes(const Sm90Knobs& knobs, const Problem& problem);
 std::int64_t sm90_tiles(const Sm90Knobs& knobs,
                         const Problem& problem);  // a cluster's, covering C

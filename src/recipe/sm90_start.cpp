@@ -74,6 +74,8 @@ Recipe to_recipe(const Sm90Knobs& k) {
   recipe.set("stages", k.stages).set("consumers", k.consumers).set("group", k.group);
   recipe.set("persistent", k.persistent).set("streamk", k.streamk).set("pingpong", k.pingpong).set("swap", k.swap);
   recipe.set("epilogue", k.epilogue).set("staging", k.staging);
+  // Where all of a block's stages are its first round.
+  recipe.set("pace", k.cluster_split() > 1 ? 64 : 0);
   return recipe;
 }
 
@@ -129,16 +131,15 @@ class Candidates {
 
  private:
   void add(Sm90Knobs k) {
-    if (k.accumulators() > sm90_accumulator_limit(k) || k.cluster_size() > 16) return;
+    if (k.accumulators(problem_.accumulator) > sm90_accumulator_limit(k, problem_) || k.cluster_size() > 16) return;
     if (!set_stages(k, problem_, machine_)) return;
     found_.emplace_back(sm90_estimated_cycles(k, problem_, machine_), k);
   }
 
   void add_plain(Sm90Knobs k) {
     const std::int64_t k_tiles = sm90_k_tiles(k, problem_);
-    const int rows = k.swap ? k.tile_n : k.tile_m;
     for (const int split : {1, 2, 4, 8, 16}) {
-      if (split > k_tiles || rows % split != 0 || (split > 1 && k.cluster_m * k.cluster_n > 2)) continue;
+      if (split > k_tiles || (split > 1 && k.cluster_m * k.cluster_n > 2)) continue;
       k.split = split;
       add(k);
     }
@@ -147,7 +148,7 @@ class Candidates {
   void add_persistent(Sm90Knobs k) {
     if (sm90_tiles(k, problem_) <= sm90_resident_clusters(k, machine_)) return;
     k.persistent = 1;
-    k.epilogue = problem_.n % 8 == 0 ? kSm90Tma : kSm90Staged;
+    k.epilogue = problem_.c_ld() % 8 == 0 && problem_.n % 8 == 0 ? kSm90Tma : kSm90Staged;
     add(k);
     const bool slices = k.epilogue == kSm90Tma && !k.swap && k.tile_n % 64 == 0 && k.tile_n >= 192;
     if (slices) {

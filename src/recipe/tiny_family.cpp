@@ -87,7 +87,7 @@ std::vector<Rule> rules() {
        [](Recipes r, Problems p, Machines) { return direct::check_class_registers(tiny_knobs(r), *p); }},
       {"shared_memory", "the warps' sums fit in a block's shared memory", false,
        [](Recipes r, Problems, Machines m) { return direct::check_shared_memory(tiny_knobs(r), m); }},
-      {"accumulator", "FP32 accumulation", true,
+      {"accumulator", "FP32 accumulation, or FP16 of f16 elements", true,
        [](Recipes, Problems p, Machines) { return direct::check_accumulator(*p); }},
       {"depth", "every warp has some of K", true,
        [](Recipes r, Problems p, Machines) { return direct::check_depth(tiny_knobs(r), *p); }},

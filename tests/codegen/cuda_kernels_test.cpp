@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "codegen/alignment.h"
 #include "codegen/generate.h"
 #include "kernel_compile.h"
 #include "recipe/sm90_plan.h"
@@ -38,18 +39,21 @@ TEST(CudaFamilies, StartingPointsAreLegalAndDistinct) {
 TEST(CudaFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("sm90", "256x256x256 tn", 80), "architecture");
   EXPECT_EQ(broken_rule("sm90 tile=64x64x64 consumers=2", "256x256x256 tn"), "consumer_rows");
-  EXPECT_EQ(broken_rule("sm90 tile=256x256x64", "256x256x256 tn"), "registers");
-  EXPECT_EQ(broken_rule("sm90 tile=192x256x64 consumers=3", "256x256x256 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 tile=256x256x64 stages=3", "256x256x256 tn"), "sum_registers");
+  EXPECT_EQ(broken_rule("sm90 tile=256x256x64 consumers=1", "256x256x256 tn f16 f16"), "registers");
+  EXPECT_EQ(broken_rule("sm90 tile=256x192x64 stages=3 epilogue=direct", "256x256x256 tn scaled"), "sum_registers");
+  EXPECT_EQ(broken_rule("sm90 tile=256x256x64 stages=3", "256x256x256 tn f16 f16 scaled"), "sum_registers");
+  EXPECT_EQ(broken_rule("sm90 tile=192x256x64 consumers=3", "256x256x256 tn"), "sum_registers");
   EXPECT_EQ(broken_rule("sm90 cluster=2x2 split=8", "256x256x4096 tn"), "cluster_size");
+  EXPECT_EQ(broken_rule("sm90 epilogue=tma", "256x260x256 tn f16 f32 ld=256,256,264"), "alignment");
   EXPECT_EQ(broken_rule("sm90 split=2 persistent=1", "256x256x256 tn"), "split");
   EXPECT_EQ(broken_rule("sm90 split=2 epilogue=direct", "256x256x256 tn"), "split");
   EXPECT_EQ(broken_rule("sm90 tile=64x64x64 consumers=1 split=3", "256x256x4096 tn"), "split");
-  EXPECT_EQ(broken_rule("sm90 tile=128x8x64 swap=1 split=16", "256x256x4096 tn"), "split");
   EXPECT_EQ(broken_rule("sm90 streamk=1", "256x256x4096 tn"), "streamk");
   EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1 split=8", "1024x1024x4096 tn"), "resident");
   EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1", "1536x1408x4096 tn"), "dealt");
   EXPECT_EQ(broken_rule("sm90 tile=64x8x32 consumers=1 persistent=1 streamk=1", "40000x40000x40000 tn"), "dealt");
-  EXPECT_EQ(broken_rule("sm90 tile=128x192x64 persistent=1 streamk=1 consumers=1", "256x256x4096 tn"), "registers");
+  EXPECT_EQ(broken_rule("sm90 tile=128x192x64 persistent=1 streamk=1 consumers=1", "256x256x4096 tn"), "sum_registers");
   EXPECT_EQ(broken_rule("sm90 tile=256x192x64 swap=1 epilogue=direct", "256x256x4096 tn"), "registers");
   EXPECT_EQ(broken_rule("sm90 pingpong=1", "256x256x256 tn"), "pingpong");
   EXPECT_EQ(broken_rule("sm90 pingpong=1 persistent=1 consumers=1", "256x256x256 tn"), "pingpong");
@@ -57,11 +61,14 @@ TEST(CudaFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("sm90 staging=1", "256x256x256 tn"), "staging");
   EXPECT_EQ(broken_rule("sm90 persistent=1 epilogue=tma staging=2", "256x256x256 tn"), "staging");
   EXPECT_EQ(broken_rule("sm90 persistent=1 epilogue=tma staging=1 swap=1", "256x256x256 tn"), "staging");
-  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn f16 f16"), "accumulator");
+  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn bf16 f16"), "accumulator");
   EXPECT_EQ(broken_rule("sm90", "256x256x252 tn"), "alignment");
   EXPECT_EQ(broken_rule("sm90", "256x252x256 nn"), "alignment");
   EXPECT_EQ(broken_rule("sm90", "252x256x256 nt"), "alignment");
   EXPECT_EQ(broken_rule("sm90 epilogue=tma", "256x252x256 tn"), "alignment");
+  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn ld=260,0,0"), "alignment");
+  EXPECT_EQ(broken_rule("sm90", "256x256x256 tn ld=0,260,0"), "alignment");
+  EXPECT_EQ(broken_rule("sm90 epilogue=tma", "256x256x256 tn ld=0,0,260"), "alignment");
   EXPECT_EQ(broken_rule("sm90 tile=64x8x64 consumers=1 cluster=2x1", "256x256x256 tn"), "multicast");
   EXPECT_EQ(broken_rule("sm90 split=8", "256x256x256 tn"), "split_depth");
   EXPECT_EQ(broken_rule("sm90 stages=8", "256x256x256 tn"), "shared_memory");
@@ -69,7 +76,7 @@ TEST(CudaFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("sm80 tile=32x128x32 warps=4x2", "256x256x256 tn"), "warps");
   EXPECT_EQ(broken_rule("sm80 tile=256x256x32 warps=2x2", "256x256x256 tn"), "registers");
   EXPECT_EQ(broken_rule("sm80 tile=128x128x128 stages=4", "256x256x256 tn"), "shared_memory");
-  EXPECT_EQ(broken_rule("sm80", "256x256x256 tn f16 f16"), "accumulator");
+  EXPECT_EQ(broken_rule("sm80", "256x256x256 tn bf16 f16"), "accumulator");
 }
 
 TEST(CudaFamilies, AcceptsWhatTheyPromise) {
@@ -77,6 +84,9 @@ TEST(CudaFamilies, AcceptsWhatTheyPromise) {
   EXPECT_EQ(broken_rule("sm90", "77x136x144 nn"), "");
   EXPECT_EQ(broken_rule("sm90", "136x141x136 tt"), "");
   EXPECT_EQ(broken_rule("sm90", "136x136x77 nt"), "");
+  EXPECT_EQ(broken_rule("sm90 epilogue=tma", "77x144x133 tn ld=136,144,152"), "");
+  EXPECT_EQ(broken_rule("sm90", "77x141x133 tn scaled ld=136,144,143"), "");
+  EXPECT_EQ(broken_rule("sm90 tile=256x256x64 stages=3", "512x512x512 tn f16 f16"), "");
   for (const char* layout : {"tn", "nn", "tt", "nt"}) {
     EXPECT_EQ(broken_rule("sm80", std::string("201x141x77 ") + layout), "");
     EXPECT_EQ(broken_rule("sm80", std::string("1x1x1 ") + layout, 80), "");
@@ -98,7 +108,7 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
         EXPECT_GE(covered, p.m * p.n) << shape << " " << to_string(point);
       }
       EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
-      EXPECT_EQ(launch.arguments.size(), 6u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0));
+      EXPECT_EQ(launch.arguments.size(), 7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0));
       const TensorMap &map_a = launch.arguments[knobs.swap ? 1 : 0].map,
                       &map_b = launch.arguments[knobs.swap ? 0 : 1].map;
       EXPECT_EQ(map_a.operand, Operand::a);
@@ -139,6 +149,46 @@ TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
   EXPECT_EQ(small.source.find("#include"), std::string::npos);
   EXPECT_NE(small.source.find(to_string(recipe("sm90"))), std::string::npos);
   EXPECT_NE(small.source, generate(recipe("sm90"), problem("128x128x64 nn"), gpu(90)).value().source);
+}
+
+// One source for every leading dimension; the factors are arguments.
+TEST(CudaCodegen, LeadingDimensionsAndFactorsAreArguments) {
+  const auto made = [](const std::string& shape) {
+    return generate(recipe("sm90 epilogue=tma"), problem(shape), gpu(90)).value();
+  };
+  const Candidate packed = made("256x256x256 tn"), padded = made("250x248x252 tn ld=256,264,272");
+  EXPECT_EQ(packed.source, padded.source);
+  const std::vector<KernelArgument>& arguments = std::get<CudaLaunch>(padded.launch).kernels.at(0).arguments;
+  EXPECT_EQ(arguments[0].map.ld, 256);
+  EXPECT_EQ(arguments[1].map.ld, 264);
+  EXPECT_EQ(arguments[2].map.ld, 272);
+  EXPECT_EQ(arguments[2].map.dims, (std::array<std::int64_t, 2>{248, 250}));
+  EXPECT_EQ(arguments.back(), KernelArgument::integer(272));
+  EXPECT_FALSE(std::get<CudaLaunch>(packed.launch).takes_scaling());
+  const Candidate scaled = made("256x256x256 tn scaled");
+  EXPECT_NE(scaled.source, packed.source);
+  const std::vector<KernelArgument>& with_factors = std::get<CudaLaunch>(scaled.launch).kernels.at(0).arguments;
+  EXPECT_EQ(with_factors[with_factors.size() - 2], KernelArgument::alpha());
+  EXPECT_EQ(with_factors.back(), KernelArgument::beta());
+}
+
+TEST(CudaCodegen, AlignmentIsWhatTheAccessesNeed) {
+  const auto bytes = [](const char* text, const std::string& shape) {
+    std::array<int, 3> result{};
+    for (const Operand operand : {Operand::a, Operand::b, Operand::c}) {
+      result[static_cast<std::size_t>(operand)] = required_alignment_bytes(recipe(text), problem(shape), operand);
+    }
+    return result;
+  };
+  using Bytes = std::array<int, 3>;
+  EXPECT_EQ(bytes("sm90", "64x64x64 tn"), (Bytes{16, 16, 16}));
+  EXPECT_EQ(bytes("sm90", "64x63x64 tn"), (Bytes{16, 16, 2}));
+  EXPECT_EQ(bytes("sm90", "64x68x64 tn"), (Bytes{16, 16, 4}));
+  EXPECT_EQ(bytes("sm90 epilogue=tma", "64x63x64 tn ld=0,0,64"), (Bytes{16, 16, 16}));
+  EXPECT_EQ(bytes("tiny", "64x68x66 tn"), (Bytes{4, 4, 8}));
+  EXPECT_EQ(bytes("tiny", "64x68x66 nn ld=0,69,0"), (Bytes{4, 2, 8}));
+  EXPECT_EQ(bytes("skinny", "8x64x64 nn ld=68,72,66"), (Bytes{8, 16, 4}));
+  EXPECT_EQ(bytes("cpu", "64x64x64 tn"), (Bytes{2, 2, 2}));
 }
 
 #ifdef WARPSMITH_NVRTC_HELPER
@@ -187,6 +237,27 @@ TEST_F(CudaCompile, EveryPathOfSm90) {
   }
 }
 
+// The rows' distance and the factors cost no spills, nor do FP16 sums, whatever writes the results.
+TEST_F(CudaCompile, FactorsAndFp16Sums) {
+  for (const char* text : {"sm90 tile=256x96x64 stages=3 epilogue=direct", "sm90 tile=256x192x64 stages=3",
+                           "sm90 tile=256x192x64 stages=3 persistent=1 epilogue=tma staging=1",
+                           "sm90 tile=64x64x64 consumers=1 split=8", "sm90 tile=64x256x64 stages=4 consumers=1",
+                           "sm90 tile=256x96x64 stages=3 persistent=1 streamk=1 epilogue=direct",
+                           "sm90 tile=128x192x64 stages=3 persistent=1 streamk=1 epilogue=tma",
+                           "sm90 tile=192x192x64 consumers=3 stages=4", "sm90 tile=256x192x64 stages=3 swap=1",
+                           "sm90 tile=64x192x64 consumers=1 persistent=1 streamk=1 swap=1 epilogue=direct"}) {
+    expect_clean(recipe(text), "1024x1024x1024 tn f16 f32 scaled");
+  }
+  for (const char* text : {"sm90 tile=256x256x64 stages=3", "sm90 tile=256x256x64 stages=3 epilogue=direct",
+                           "sm90 tile=128x256x64 stages=3 persistent=1 pingpong=1 epilogue=tma staging=1",
+                           "sm90 tile=64x24x64 consumers=1 split=8"}) {
+    expect_clean(recipe(text), "1024x1024x1024 nn f16 f16");
+  }
+  expect_clean(recipe("sm90 tile=256x192x64 stages=3"), "1024x1024x1024 tn f16 f16 scaled");
+  expect_clean(recipe("sm90 tile=192x256x64 stages=3 consumers=3 persistent=1 streamk=1 epilogue=direct"),
+               "1024x1024x1024 tn f16 f16 scaled");
+}
+
 TEST_F(CudaCompile, FirstStartingPoints) {
   for (std::size_t i = 0; i < kShapes.size(); ++i) {
     const Family& family = i % 2 == 0 ? sm90_family() : sm80_family();
@@ -218,11 +289,10 @@ TEST_F(CudaCompile, RandomLegalRecipes) {
 
 // And the other way: what the rules about the recipe alone refuse, the device code's own assertions refuse too.
 TEST_F(CudaCompile, DeviceCodeRefusesWhatTheRulesRefuse) {
-  for (const char* text :
-       {"sm90 tile=64x64x64 consumers=2", "sm90 tile=256x256x64", "sm90 cluster=2x2 split=8",
-        "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct", "sm90 streamk=1",
-        "sm90 tile=256x192x64 stages=3 swap=1 epilogue=direct", "sm90 pingpong=1", "sm90 staging=1",
-        "sm90 tile=128x8x64 swap=1 split=16", "sm90 tile=256x192x64 stages=2 persistent=1 streamk=1"}) {
+  for (const char* text : {"sm90 tile=64x64x64 consumers=2", "sm90 tile=256x256x64 consumers=1",
+                           "sm90 cluster=2x2 split=8", "sm90 split=2 persistent=1", "sm90 split=2 epilogue=direct",
+                           "sm90 streamk=1", "sm90 tile=256x192x64 stages=3 swap=1 epilogue=direct", "sm90 pingpong=1",
+                           "sm90 staging=1", "sm90 tile=256x192x64 stages=2 persistent=1 streamk=1 consumers=1"}) {
     expect_refused(recipe(text), problem("1024x1024x4096 tn"), generate_sm90);
   }
   for (const char* text : {"sm80 tile=32x128x32 warps=4x2", "sm80 tile=256x256x32 warps=2x2"}) {

@@ -132,6 +132,45 @@ TEST(Descriptor, NumbersFollowTheProblem) {
   EXPECT_EQ(json(got).get<CudaLaunch>(), got);  // the way to the worker
 }
 
+TEST(Descriptor, FactorsMakeACandidateForScaledProblems) {
+  json document = minimal();
+  document["kernels"][0]["arguments"] = {{{"pointer", "c"}}, {{"alpha", true}}, {{"beta", true}}};
+  const CudaLaunch got = launch(document, "1000x512x64 tn scaled");
+  EXPECT_EQ(got.kernels[0].arguments[1], KernelArgument::alpha());
+  EXPECT_EQ(got.kernels[0].arguments[2], KernelArgument::beta());
+  EXPECT_TRUE(got.takes_scaling());
+  EXPECT_FALSE(launch(minimal()).takes_scaling());
+  EXPECT_EQ(json(got).get<CudaLaunch>(), got);
+  EXPECT_MENTIONS(instantiate_error(document), "made for problems with alpha and beta");
+  EXPECT_MENTIONS(instantiate_error(minimal(), "1000x512x64 tn scaled"), "alpha and beta are no arguments");
+  document["kernels"][0]["arguments"] = {{{"pointer", "c"}}, {{"alpha", true}}};
+  EXPECT_MENTIONS(parse(document).error().message, "alpha is an argument, but not beta");
+  document["kernels"][0]["arguments"] = {{{"alpha", 2}}, {{"beta", true}}};
+  EXPECT_MENTIONS(parse(document).error().message, "/kernels/0/arguments/0/alpha: expected true");
+}
+
+TEST(Descriptor, PaddedProblemsAreClaimedByWord) {
+  const std::string padded = "1000x512x64 tn ld=72,80,520";
+  EXPECT_MENTIONS(instantiate_error(with_map(), padded), "made for packed operands");
+  json document = with_map();
+  document["leading_dimensions"] = true;
+  document["kernels"][0]["arguments"].push_back({{"int32", "lda * 1000000 + ldb * 1000 + ldc"}});
+  const CudaLaunch got = launch(document, padded);
+  EXPECT_EQ(got.kernels[0].arguments[0].map.ld, 72);
+  EXPECT_EQ(got.kernels[0].arguments[0].map.dims, (std::array<std::int64_t, 2>{64, 1000}));
+  EXPECT_EQ(got.kernels[0].arguments.back(), KernelArgument::integer(72'080'520));
+  EXPECT_EQ(launch(document).kernels[0].arguments[0].map.ld, 64);
+  EXPECT_MENTIONS(instantiate_error(document, "1000x512x64 tn ld=71,80,520"), "multiples of 8");
+}
+
+TEST(Descriptor, AccumulatorsAreClaimedByWord) {
+  EXPECT_MENTIONS(instantiate_error(minimal(), "64x64x64 nn f16 f16"), "accumulator f16; made for f32");
+  json document = minimal();
+  document["accumulators"] = {"f16"};
+  EXPECT_EQ(launch(document, "64x64x64 nn f16 f16").kernels.size(), 1u);
+  EXPECT_MENTIONS(instantiate_error(document), "accumulator f32; made for f16");
+}
+
 TEST(Descriptor, LayoutsDecideDimensionsAndVariables) {
   json document = with_map();
   document["kernels"][0]["arguments"][1] = {

@@ -58,7 +58,7 @@ TEST(DirectFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("tiny warps=4x4x2", "64x64x256 tn"), "threads");
   EXPECT_EQ(broken_rule("tiny tile=64x64x128", "64x64x512 tn"), "registers");
   EXPECT_EQ(broken_rule("tiny tile=32x64x64", "64x64x257 tn"), "class_registers");
-  EXPECT_EQ(broken_rule("tiny", "64x64x256 tn f16 f16"), "accumulator");
+  EXPECT_EQ(broken_rule("tiny", "64x64x256 tn bf16 f16"), "accumulator");
   EXPECT_EQ(broken_rule("tiny", "64x64x192 tn"), "depth");
   EXPECT_EQ(broken_rule("tiny ahead=1", "64x64x256 tn"), "ahead");
   EXPECT_EQ(broken_rule("tiny", "4096x4096x256 tn"), "tiles");
@@ -70,7 +70,7 @@ TEST(DirectFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("skinny tile=64x128 ahead=2", "8x64x4096 tn"), "registers");
   EXPECT_EQ(broken_rule("skinny", "33x64x4096 tn"), "short_side");
   EXPECT_EQ(broken_rule("skinny tile=64x64", "32x64x4096 tn"), "class_registers");
-  EXPECT_EQ(broken_rule("skinny", "8x64x4096 tn f16 f16"), "accumulator");
+  EXPECT_EQ(broken_rule("skinny", "8x64x4096 tn bf16 f16"), "accumulator");
   EXPECT_EQ(broken_rule("skinny", "8x64x448 tn"), "depth");
   EXPECT_EQ(broken_rule("skinny ahead=2", "8x64x1024 tn"), "ahead");
 }
@@ -120,6 +120,10 @@ TEST(DirectCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
   EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "65x64x256 tn"));
   EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "64x64x512 tn"));  // more than one round
   EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "64x64x256 nn"));
+  EXPECT_EQ(source("tiny", "64x64x256 tn"), source("tiny", "64x64x256 tn ld=264,272,72"));
+  EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "64x64x256 tn ld=260,0,0"));  // narrower loads
+  EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "64x64x256 tn scaled"));
+  EXPECT_NE(source("tiny", "64x64x256 tn"), source("tiny", "64x64x256 tn f16 f16"));
   EXPECT_EQ(source("skinny", "8x4096x4096 tn"), source("skinny", "8x512x8192 tn"));
   EXPECT_NE(source("skinny", "8x4096x4096 tn"), source("skinny", "4096x8x4096 tn"));
   EXPECT_EQ(source("tiny", "64x64x256 tn").find("#include"), std::string::npos);
@@ -140,6 +144,17 @@ TEST_F(DirectCompile, EveryPathWithoutSpills) {
   expect_clean(recipe("skinny tile=64x32 warps=1x8 ahead=2 hint=first fetch=128"), "16x4096x4096 nn");
   expect_clean(recipe("skinny tile=16x64 warps=2x4 split=2 ahead=1"), "4096x32x8192 tt bf16");
   expect_clean(recipe("skinny tile=16x64 warps=1x4 ahead=3 pdl=2"), "1003x1x4095 nn");
+}
+
+TEST_F(DirectCompile, LeadingDimensionsFactorsAndFp16Sums) {
+  expect_clean(recipe("tiny"), "64x64x256 tn f16 f32 scaled");
+  expect_clean(recipe("tiny tile=32x32x64 warps=2x2x2 split=4 ahead=1"), "64x512x2048 nn bf16 f32 scaled ld=0,520,514");
+  expect_clean(recipe("tiny tile=64x64x32 warps=1x1x2"), "100x200x256 nt f16 f32 scaled");
+  expect_clean(recipe("tiny tile=16x32x64 warps=1x1x2"), "201x141x177 nn f16 f16 scaled");
+  expect_clean(recipe("tiny tile=64x64x32 warps=1x1x8"), "64x64x1024 tn f16 f16");
+  expect_clean(recipe("skinny"), "8x4096x4096 tn f16 f32 scaled ld=4104,4112,4100");
+  expect_clean(recipe("skinny tile=64x32 warps=1x8 ahead=2 hint=first fetch=128"), "16x4096x4096 nn f16 f16");
+  expect_clean(recipe("skinny tile=16x64 warps=2x4 split=2 ahead=1"), "4096x32x8192 tt f16 f16 scaled");
 }
 
 TEST_F(DirectCompile, WithoutClustersOnAmpere) {

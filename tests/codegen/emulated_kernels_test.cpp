@@ -17,32 +17,47 @@ using namespace device;
 
 constexpr int granule(int columns) { return columns % 8 == 0 ? 16 : columns % 4 == 0 ? 8 : columns % 2 == 0 ? 4 : 2; }
 
+// Elements between the rows of A, B and C.
+struct Gaps {
+  int a = 0, b = 0, c = 0;
+};
+
 // A configuration and sizes of its class.
 struct Case {
   DirectConfig config;
   int m = 0, n = 0, k = 0;
+  int lda = 0, ldb = 0, ldc = 0;
+
+  constexpr int a_rows() const { return config.a_k_major ? m : k; }
+  constexpr int b_rows() const { return config.b_k_major ? n : k; }
 };
 
 // Completes the problem class of a configuration.
-constexpr Case make_case(int m, int n, int k, bool a_k_major, bool b_k_major, DirectConfig c) {
+constexpr Case make_case(int m, int n, int k, bool a_k_major, bool b_k_major, DirectConfig c, Gaps gaps = {}) {
   c.a_k_major = a_k_major;
   c.b_k_major = b_k_major;
-  c.a_granule = granule(a_k_major ? k : m);
-  c.b_granule = granule(b_k_major ? k : n);
-  c.c_granule = granule(n);
+  const int a_columns = a_k_major ? k : m, b_columns = b_k_major ? k : n;
+  c.a_granule = granule(a_columns | (a_columns + gaps.a));
+  c.b_granule = granule(b_columns | (b_columns + gaps.b));
+  c.c_granule = granule(n | (n + gaps.c));
   c.whole_m = m % (c.tile_m * c.warps_m) == 0;
   c.whole_n = n % (c.tile_n * c.warps_n) == 0;
   c.whole_k = k % c.depth == 0;
   c.once = k <= c.depth * c.warps_k * c.split;
-  return {c, m, n, k};
+  return {c, m, n, k, a_columns + gaps.a, b_columns + gaps.b, n + gaps.c};
 }
 
-// Values that FP32 sums hold exactly, so that only the last rounding differs.
-std::vector<u16> random_matrix(std::size_t count, Element element, std::mt19937& random) {
-  std::vector<u16> matrix(count);
-  for (u16& value : matrix) {
-    const float number = static_cast<float>(static_cast<int>(random() % 17) - 8) / 8;
-    value = element == Element::f16 ? from_float<Element::f16>(number) : from_float<Element::bf16>(number);
+constexpr u16 kNan = 0x7fff;  // of both element types
+
+// Values that sums hold exactly, so that only the last rounding differs: multiples of 1/8, or for FP16 sums of 1/2. NaN
+// between the rows.
+std::vector<u16> random_matrix(int rows, int columns, int ld, const DirectConfig& config, std::mt19937& random) {
+  std::vector<u16> matrix(static_cast<std::size_t>(rows) * static_cast<std::size_t>(ld), kNan);
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    if (i % static_cast<std::size_t>(ld) >= static_cast<std::size_t>(columns)) continue;
+    const float number = config.f16_sums ? static_cast<float>(static_cast<int>(random() % 5) - 2) / 2
+                                         : static_cast<float>(static_cast<int>(random() % 17) - 8) / 8;
+    matrix[i] = config.element == Element::f16 ? from_float<Element::f16>(number) : from_float<Element::bf16>(number);
   }
   return matrix;
 }
@@ -101,12 +116,25 @@ using Cases = testing::Types<
     CaseType<make_case(16, 128, 1024, true, false, {.tile_m = 16, .tile_n = 64, .depth = 32, .warps_k = 4, .split = 2, .ahead = 3, .transposed = true, .hint = LoadHint::evict_first})>,
     CaseType<make_case(24, 72, 333, false, false, {.tile_m = 32, .tile_n = 32, .depth = 32, .warps_k = 2, .ahead = 1, .transposed = true})>,
     CaseType<make_case(100, 3, 777, true, false, {.tile_m = 32, .tile_n = 8, .depth = 32, .warps_k = 4, .ahead = 2, .hint = LoadHint::stream})>,
-    CaseType<make_case(128, 16, 512, false, false, {.tile_m = 64, .depth = 32, .warps_k = 8, .ahead = 1, .hint = LoadHint::stream})>>;
+    CaseType<make_case(128, 16, 512, false, false, {.tile_m = 64, .depth = 32, .warps_k = 8, .ahead = 1, .hint = LoadHint::stream})>,
+    // Leading dimensions: wide accesses kept, and lost.
+    CaseType<make_case(40, 24, 264, true, true, {.depth = 32, .warps_k = 2}, {8, 16, 8})>,
+    CaseType<make_case(33, 21, 70, false, false, {.tile_n = 32, .depth = 16, .warps_k = 2}, {3, 1, 2})>,
+    CaseType<make_case(16, 128, 512, true, false, {.tile_m = 16, .tile_n = 64, .depth = 32, .warps_k = 4, .split = 2, .transposed = true}, {8, 4, 2})>,
+    // alpha and beta, by every width of access to C, sums over warps and clusters.
+    CaseType<make_case(40, 24, 128, true, true, {.scaled = true, .depth = 32, .warps_k = 2}, {0, 0, 8})>,
+    CaseType<make_case(33, 36, 71, true, false, {.scaled = true, .tile_n = 32, .depth = 16, .warps_k = 1})>,
+    CaseType<make_case(20, 50, 100, false, false, {.element = Element::bf16, .scaled = true, .tile_m = 32, .tile_n = 32, .depth = 16, .warps_n = 2, .warps_k = 2}, {0, 0, 4})>,
+    CaseType<make_case(7, 99, 520, true, true, {.scaled = true, .tile_m = 8, .tile_n = 32, .depth = 32, .warps_n = 2, .warps_k = 2, .split = 4, .transposed = true})>,
+    // FP16 sums.
+    CaseType<make_case(64, 48, 256, true, true, {.f16_sums = true})>,
+    CaseType<make_case(33, 21, 71, true, false, {.f16_sums = true, .scaled = true, .tile_n = 32, .depth = 16, .warps_k = 4})>,
+    CaseType<make_case(16, 128, 512, true, false, {.f16_sums = true, .tile_m = 16, .tile_n = 64, .depth = 32, .warps_k = 4, .split = 2, .transposed = true}, {8, 8, 8})>>;
 // clang-format on
 TYPED_TEST_SUITE(EmulatedKernel, Cases);
 
 template <Case kCase>
-emulation::Launch launch_of(const Matrix& a, const Matrix& b, const Matrix& c) {
+emulation::Launch launch_of(const Matrix& a, const Matrix& b, const Matrix& c, float alpha = 1, float beta = 0) {
   constexpr DirectConfig kConfig = kCase.config;
   using Plan = DirectPlan<kConfig>;
   const int blocks_m = ceil_div(kCase.m, Plan::kBlockM), blocks_n = ceil_div(kCase.n, Plan::kBlockN);
@@ -116,17 +144,19 @@ emulation::Launch launch_of(const Matrix& a, const Matrix& b, const Matrix& c) {
   launch.threads = Plan::kThreads;
   launch.shared_bytes = Plan::kSharedBytes;
   launch.readable = {a.range(), b.range()};
+  if (beta != 0) launch.readable.push_back(c.range());
   launch.writable = {c.range()};
-  constexpr int kLda = kConfig.a_k_major ? kCase.k : kCase.m, kLdb = kConfig.b_k_major ? kCase.k : kCase.n;
-  launch.body = [&a, &b, &c] {
-    direct_gemm<kCase.config>(a.data(), b.data(), c.data(), kCase.m, kCase.n, kCase.k, kLda, kLdb, kCase.n);
+  const Output<kCase.config.scaled> out = {c.data(), kCase.ldc, alpha, beta};
+  launch.body = [&a, &b, out] {
+    direct_gemm<kCase.config>(a.data(), b.data(), out, kCase.m, kCase.n, kCase.k, kCase.lda, kCase.ldb);
   };
   return launch;
 }
 
-// Elements of C that differ from A * B by more than the last rounding.
+// Elements of C that differ from alpha A * B + beta old by more than the last rounding, and those between its rows that
+// have been written.
 template <Case kCase>
-int wrong_elements(const Matrix& a, const Matrix& b, const Matrix& c) {
+int wrong_elements(const Matrix& a, const Matrix& b, const Matrix& c, const Matrix& old, float alpha, float beta) {
   constexpr DirectConfig kConfig = kCase.config;
   constexpr double kRounding = kConfig.element == Element::f16 ? 1.0 / 2048 : 1.0 / 256;
   const auto at = [](const Matrix& matrix, int index) {
@@ -137,29 +167,40 @@ int wrong_elements(const Matrix& a, const Matrix& b, const Matrix& c) {
     for (int j = 0; j < kCase.n; ++j) {
       double sum = 0;
       for (int x = 0; x < kCase.k; ++x) {
-        sum += at(a, kConfig.a_k_major ? i * kCase.k + x : x * kCase.m + i) *
-               at(b, kConfig.b_k_major ? j * kCase.k + x : x * kCase.n + j);
+        sum += at(a, kConfig.a_k_major ? i * kCase.lda + x : x * kCase.lda + i) *
+               at(b, kConfig.b_k_major ? j * kCase.ldb + x : x * kCase.ldb + j);
       }
-      const double error = std::abs(at(c, i * kCase.n + j) - sum);
+      sum *= static_cast<double>(alpha);
+      if (beta != 0) sum += static_cast<double>(beta) * at(old, i * kCase.ldc + j);
+      const double error = std::abs(at(c, i * kCase.ldc + j) - sum);
       wrong += !(error <= kRounding * std::abs(sum));
     }
+    for (int j = kCase.n; j < kCase.ldc; ++j) wrong += c.data()[i * kCase.ldc + j] != kNan;
   }
   return wrong;
 }
 
 TYPED_TEST(EmulatedKernel, MultipliesExactly) {
   constexpr Case kCase = TypeParam::kValue;
-  constexpr u16 kNan = 0x7fff;  // of both element types
   std::mt19937 random(7);
-  const auto count = [](int rows, int columns) {
-    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  const auto matrix = [&](int rows, int columns, int ld) {
+    return Matrix(random_matrix(rows, columns, ld, kCase.config, random));
   };
-  const Matrix a(random_matrix(count(kCase.m, kCase.k), kCase.config.element, random));
-  const Matrix b(random_matrix(count(kCase.n, kCase.k), kCase.config.element, random));
-  const Matrix c(std::vector<u16>(count(kCase.m, kCase.n), kNan));
-  ASSERT_EQ(wrong_elements<kCase>(a, b, c), kCase.m * kCase.n) << "the check sees elements that were never written";
-  ASSERT_EQ(emulation::run(launch_of<kCase>(a, b, c)), "");
-  EXPECT_EQ(wrong_elements<kCase>(a, b, c), 0);
+  const Matrix a = matrix(kCase.a_rows(), kCase.config.a_k_major ? kCase.k : kCase.m, kCase.lda);
+  const Matrix b = matrix(kCase.b_rows(), kCase.config.b_k_major ? kCase.k : kCase.n, kCase.ldb);
+  // With beta = 0 C holds NaN, and may not be read.
+  const std::vector<u16> nothing(static_cast<std::size_t>(kCase.m * kCase.ldc), kNan);
+  const std::vector<u16> old = random_matrix(kCase.m, kCase.n, kCase.ldc, kCase.config, random);
+  const std::vector<std::pair<float, float>> factors =
+      kCase.config.scaled ? std::vector<std::pair<float, float>>{{0.5F, -1.0F}, {-1.0F, 0.0F}}
+                          : std::vector<std::pair<float, float>>{{1.0F, 0.0F}};
+  for (const auto& [alpha, beta] : factors) {
+    const Matrix before(beta == 0 ? nothing : old), c(beta == 0 ? nothing : old);
+    ASSERT_GT((wrong_elements<kCase>(a, b, c, before, alpha, beta)), kCase.m * kCase.n / 2)
+        << "the check sees elements that were never written";
+    ASSERT_EQ(emulation::run(launch_of<kCase>(a, b, c, alpha, beta)), "");
+    EXPECT_EQ((wrong_elements<kCase>(a, b, c, before, alpha, beta)), 0) << alpha << " " << beta;
+  }
 }
 
 // The emulation's own checks: a store past C's end is seen.

@@ -51,22 +51,25 @@ Recipe recipe_of(const Sm90Config& config, int split) {
   return recipe;
 }
 
-// A matrix of small integers as stored, and as numbers; element (row, k) is at `row * k_size + k` of the latter.
+constexpr u16 kUntouched = 0x7e01;  // NaN
+
+// A matrix of small integers as stored, NaN between its rows, and as numbers: element (row, k) of the product is at
+// `row * k_size + k` of the latter.
 struct Operand16 {
   std::vector<u16> stored;
   std::vector<float> numbers;
 
   template <Element kElement>
-  static Operand16 make(std::int64_t rows, std::int64_t k_size, bool k_major, unsigned seed) {
+  static Operand16 make(std::int64_t rows, std::int64_t k_size, bool k_major, std::int64_t ld, unsigned seed) {
     Operand16 operand;
-    operand.stored.resize(static_cast<std::size_t>(rows * k_size));
-    operand.numbers.resize(operand.stored.size());
+    operand.stored.assign(static_cast<std::size_t>((k_major ? rows : k_size) * ld), kUntouched);
+    operand.numbers.resize(static_cast<std::size_t>(rows * k_size));
     std::mt19937 random(seed);
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t k = 0; k < k_size; ++k) {
         const float value = static_cast<float>(random() % 5) - 2;
         operand.numbers[static_cast<std::size_t>(row * k_size + k)] = value;
-        const std::int64_t at = k_major ? row * k_size + k : k * rows + row;
+        const std::int64_t at = k_major ? row * ld + k : k * ld + row;
         operand.stored[static_cast<std::size_t>(at)] = device::to_element<kElement>(value);
       }
     }
@@ -75,8 +78,69 @@ struct Operand16 {
 };
 
 device::TensorMap map_over(u16* base, const TensorMap& map) {
-  return {
-      base, static_cast<int>(map.dims[0]), static_cast<int>(map.dims[1]), map.box[0], map.box[1], map.swizzle_bytes};
+  return {base,
+          static_cast<int>(map.dims[0]),
+          static_cast<int>(map.dims[1]),
+          static_cast<int>(map.ld),
+          map.box[0],
+          map.box[1],
+          map.swizzle_bytes};
+}
+
+// One launch with these factors; with beta, C holds small integers before, otherwise NaN.
+template <Sm90Config kConfig>
+void expect_exact(const Problem& problem, const Recipe& recipe, int units, float alpha, float beta) {
+  const Result<Candidate> candidate = generate(recipe, problem, machine_of(units));
+  ASSERT_TRUE(candidate.ok()) << candidate.error().message;
+  const CudaLaunch& plan = std::get<CudaLaunch>(candidate->launch);
+  const KernelLaunch& launch = plan.kernels.at(0);
+  ASSERT_EQ(launch.dynamic_smem_bytes, device::Sm90Memory<kConfig>::kBytes);
+  ASSERT_EQ(plan.takes_scaling(), kConfig.scaled);
+
+  const Sm90Product product = sm90_product(sm90_knobs(recipe), problem);
+  ASSERT_EQ(product.a_k_major, kConfig.a_k_major);
+  ASSERT_EQ(product.b_k_major, kConfig.b_k_major);
+  const std::int64_t ld_left = kConfig.swap ? problem.b_ld() : problem.a_ld();
+  const std::int64_t ld_right = kConfig.swap ? problem.a_ld() : problem.b_ld();
+  Operand16 a = Operand16::make<kConfig.element>(product.m, product.k, product.a_k_major, ld_left, 1);
+  Operand16 b = Operand16::make<kConfig.element>(product.n, product.k, product.b_k_major, ld_right, 2);
+  Operand16 old = Operand16::make<kConfig.element>(problem.m, problem.n, true, problem.c_ld(), 3);
+  std::vector<u16> c = old.stored;
+  if (beta == 0) std::fill(c.begin(), c.end(), kUntouched);
+  std::vector<device::Vector4> workspace(static_cast<std::size_t>(plan.workspace_bytes / 16), {0, 0, 0, 0});
+  const device::TensorMap map_a = map_over(a.stored.data(), launch.arguments[0].map);
+  const device::TensorMap map_b = map_over(b.stored.data(), launch.arguments[1].map);
+  const device::TensorMap map_c = map_over(c.data(), launch.arguments[2].map);
+  const device::Output<kConfig.scaled> out = {c.data(), static_cast<int>(problem.c_ld()), alpha, beta};
+  emulation::Grid grid(static_cast<unsigned>(launch.grid[0]), static_cast<unsigned>(launch.block[0]),
+                       static_cast<unsigned>(launch.cluster[0]), 3);
+  const std::string failure = grid.run([&] {
+    device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, out, reinterpret_cast<unsigned char*>(workspace.data()),
+                               static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k));
+  });
+  ASSERT_EQ(failure, "");
+
+  int wrong = 0, touched = 0;
+  for (std::int64_t i = 0; i < problem.m; ++i) {
+    for (std::int64_t j = 0; j < problem.n; ++j) {
+      const std::int64_t left = kConfig.swap ? j : i, right = kConfig.swap ? i : j;
+      float sum = 0;
+      for (std::int64_t k = 0; k < product.k; ++k) {
+        sum += a.numbers[static_cast<std::size_t>(left * product.k + k)] *
+               b.numbers[static_cast<std::size_t>(right * product.k + k)];
+      }
+      sum = alpha * sum + beta * old.numbers[static_cast<std::size_t>(i * problem.n + j)];
+      const u16 got = c[static_cast<std::size_t>(i * problem.c_ld() + j)];  // -0 is as good as 0
+      const float expected = device::from_element<kConfig.element>(device::to_element<kConfig.element>(sum));
+      if (!(device::from_element<kConfig.element>(got) == expected)) ++wrong;
+    }
+    for (std::int64_t j = problem.n; j < problem.c_ld(); ++j) {
+      if (c[static_cast<std::size_t>(i * problem.c_ld() + j)] != kUntouched) ++touched;
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "elements of C";
+  EXPECT_EQ(touched, 0) << "elements between the rows of C";
+  for (const device::Vector4& v : workspace) ASSERT_EQ(v.x | v.y | v.z | v.w, 0u) << "the workspace is left dirty";
 }
 
 template <Sm90Config kConfig>
@@ -84,44 +148,12 @@ void expect_exact(const std::string& shape, int units, int split = 1) {
   const Problem problem = parse_problem(shape).value();
   const Recipe recipe = recipe_of(kConfig, split);
   SCOPED_TRACE(shape + " " + to_short_string(recipe));
-  const Result<Candidate> candidate = generate(recipe, problem, machine_of(units));
-  ASSERT_TRUE(candidate.ok()) << candidate.error().message;
-  const CudaLaunch& plan = std::get<CudaLaunch>(candidate->launch);
-  const KernelLaunch& launch = plan.kernels.at(0);
-  ASSERT_EQ(launch.dynamic_smem_bytes, device::Sm90Memory<kConfig>::kBytes);
-
-  const Sm90Product product = sm90_product(sm90_knobs(recipe), problem);
-  ASSERT_EQ(product.a_k_major, kConfig.a_k_major);
-  ASSERT_EQ(product.b_k_major, kConfig.b_k_major);
-  Operand16 a = Operand16::make<kConfig.element>(product.m, product.k, product.a_k_major, 1);
-  Operand16 b = Operand16::make<kConfig.element>(product.n, product.k, product.b_k_major, 2);
-  std::vector<u16> c(static_cast<std::size_t>(problem.m * problem.n), 0x7e01);
-  std::vector<device::Vector4> workspace(static_cast<std::size_t>(plan.workspace_bytes / 16), {0, 0, 0, 0});
-  const device::TensorMap map_a = map_over(a.stored.data(), launch.arguments[0].map);
-  const device::TensorMap map_b = map_over(b.stored.data(), launch.arguments[1].map);
-  const device::TensorMap map_c = map_over(c.data(), launch.arguments[2].map);
-  emulation::Grid grid(static_cast<unsigned>(launch.grid[0]), static_cast<unsigned>(launch.block[0]),
-                       static_cast<unsigned>(launch.cluster[0]), 3);
-  const std::string failure = grid.run([&] {
-    device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, c.data(), reinterpret_cast<unsigned char*>(workspace.data()),
-                               static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k));
-  });
-  ASSERT_EQ(failure, "");
-
-  int wrong = 0;
-  for (std::int64_t i = 0; i < product.m; ++i) {
-    for (std::int64_t j = 0; j < product.n; ++j) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < product.k; ++k) {
-        sum += a.numbers[static_cast<std::size_t>(i * product.k + k)] *
-               b.numbers[static_cast<std::size_t>(j * product.k + k)];
-      }
-      const std::int64_t at = kConfig.swap ? j * product.m + i : i * product.n + j;
-      if (c[static_cast<std::size_t>(at)] != device::to_element<kConfig.element>(sum)) ++wrong;
-    }
+  if (kConfig.scaled) {
+    expect_exact<kConfig>(problem, recipe, units, 0.5F, -1);
+    expect_exact<kConfig>(problem, recipe, units, -1, 0);
+  } else {
+    expect_exact<kConfig>(problem, recipe, units, 1, 0);
   }
-  EXPECT_EQ(wrong, 0) << "elements of C";
-  for (const device::Vector4& v : workspace) ASSERT_EQ(v.x | v.y | v.z | v.w, 0u) << "the workspace is left dirty";
 }
 
 // Every stage once, in order, no stretch empty, a stretch in two tiles at most; and whoever holds a stage is found.
@@ -153,6 +185,11 @@ TEST(EmulatedSm90, OneTilePerBlock) {
   expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1}>("100x136x200 tn", 4);
   expect_exact<{.b_k_major = false, .tile_m = 64, .tile_n = 40, .split = 4, .stages = 2, .consumers = 1}>(
       "100x136x520 nn", 8);
+  // Fewer units of sums than blocks; more than fit beside the stages; with multicast.
+  expect_exact<{.tile_m = 64, .tile_n = 8, .split = 8, .stages = 2, .consumers = 1}>("64x8x520 tn", 8);
+  expect_exact<{.tile_m = 128, .tile_n = 128, .split = 2, .stages = 2}>("100x136x264 tn", 8);
+  expect_exact<{.tile_m = 64, .tile_n = 48, .cluster_m = 2, .split = 2, .stages = 2, .consumers = 1}>("100x88x264 tn",
+                                                                                                      8);
   expect_exact<{.element = Element::bf16,
                 .a_k_major = false,
                 .b_k_major = false,
@@ -220,6 +257,65 @@ TEST(EmulatedSm90, SwappedOperands) {
   expect_exact<{.tile_n = 40, .swap = true, .epilogue = Epilogue::direct}>("77x201x200 tn", 4);
   expect_exact<{.tile_n = 104, .persistent = true, .swap = true, .epilogue = Epilogue::tma}>("200x264x200 tn", 2);
   expect_exact<{.tile_m = 64, .tile_n = 8, .split = 4, .consumers = 1, .swap = true}>("3x136x520 tn", 8);
+}
+
+// Rows that are apart, ragged sizes that packed rows would rule out, alpha and beta: every way to write C.
+TEST(EmulatedSm90, LeadingDimensionsAndFactors) {
+  expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1}>("100x133x197 tn f16 f32 ld=200,208,139", 4);
+  expect_exact<{
+      .b_k_major = false, .tile_m = 64, .tile_n = 64, .consumers = 1, .persistent = true, .epilogue = Epilogue::tma}>(
+      "100x133x69 nn f16 f32 ld=80,144,136", 3);
+  expect_exact<{.scaled = true, .tile_m = 64, .tile_n = 64, .consumers = 1}>("77x133x72 tn f16 f32 scaled ld=72,72,134",
+                                                                             4);
+  expect_exact<{.scaled = true, .tile_m = 64, .tile_n = 40, .split = 4, .stages = 2, .consumers = 1}>(
+      "100x136x520 tn f16 f32 scaled", 8);
+  expect_exact<{.element = Element::bf16,
+                .scaled = true,
+                .tile_n = 192,
+                .stages = 3,
+                .persistent = true,
+                .epilogue = Epilogue::tma,
+                .staging = 2}>("77x333x40 tn bf16 f32 scaled ld=40,48,336", 2);
+  expect_exact<{.scaled = true,
+                .tile_m = 64,
+                .tile_n = 64,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .epilogue = Epilogue::direct}>("100x136x520 tn f16 f32 scaled ld=520,528,144", 9);
+}
+
+TEST(EmulatedSm90, SwappedOperandsWithFactors) {
+  expect_exact<{.scaled = true, .tile_n = 40, .swap = true, .epilogue = Epilogue::direct}>(
+      "77x201x72 tn f16 f32 scaled ld=72,72,202", 4);
+  expect_exact<{.scaled = true, .tile_n = 104, .persistent = true, .swap = true, .epilogue = Epilogue::tma}>(
+      "77x201x72 tn f16 f32 scaled ld=80,72,208", 2);
+  expect_exact<{.scaled = true, .tile_m = 64, .tile_n = 8, .split = 4, .consumers = 1, .swap = true}>(
+      "3x131x520 tn f16 f32 scaled", 8);
+}
+
+// Sums that FP16 holds exactly.
+TEST(EmulatedSm90, Fp16Sums) {
+  expect_exact<{.f16_sums = true, .tile_m = 64, .tile_n = 64, .consumers = 1}>("100x136x200 tn f16 f16", 4);
+  expect_exact<{.f16_sums = true, .scaled = true, .tile_m = 64, .tile_n = 40, .split = 4, .stages = 2, .consumers = 1}>(
+      "100x136x520 tn f16 f16 scaled", 8);
+  expect_exact<{.f16_sums = true,
+                .scaled = true,
+                .tile_n = 192,
+                .stages = 3,
+                .persistent = true,
+                .epilogue = Epilogue::tma,
+                .staging = 1}>("77x333x40 tn f16 f16 scaled ld=40,48,336", 2);
+  expect_exact<{.f16_sums = true,
+                .tile_m = 64,
+                .tile_n = 64,
+                .cluster_m = 2,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .epilogue = Epilogue::tma}>("200x264x520 tn f16 f16", 6);
+  expect_exact<{.f16_sums = true, .tile_n = 40, .swap = true, .epilogue = Epilogue::direct}>("77x201x200 tn f16 f16",
+                                                                                             4);
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ class KernelCompile : public testing::Test {
   }
   ~KernelCompile() override { std::filesystem::remove_all(cache_); }
 
+  Result<Artifact> compile(const Candidate& candidate) const { return Compiler(options_).compile(candidate); }
+
   void expect_clean(const Recipe& r, const std::string& shape, int compute_capability = 90) {
     const Result<Candidate> candidate = generate(r, problem(shape), gpu(compute_capability));
     ASSERT_TRUE(candidate.ok()) << to_string(r) << " " << candidate.error().message;

@@ -78,6 +78,27 @@ TEST_P(EveryFamily, KnobTableIsInOrder) {
   EXPECT_EQ(family_.fields().size(), fields.size());
 }
 
+// A point stands for values of its knob's fields, and is told apart from them by its name.
+TEST_P(EveryFamily, NamedPointsAreInOrder) {
+  for (const Knob& knob : family_.knobs) {
+    std::set<std::string> names;
+    std::set<std::vector<int>> points;
+    for (const KnobPoint& point : knob.points) {
+      EXPECT_TRUE(is_word(point.name)) << knob.name;
+      EXPECT_TRUE(names.insert(point.name).second) << point.name;
+      EXPECT_TRUE(points.insert(point.values).second) << point.name << " is another name for the same values";
+      ASSERT_EQ(point.values.size(), knob.fields.size()) << point.name;
+      for (std::size_t f = 0; f < knob.fields.size(); ++f) {
+        const std::vector<int>& values = knob.fields[f].values;
+        EXPECT_EQ(std::count(values.begin(), values.end(), point.values[f]), 1) << point.name;
+      }
+      const auto by_name = parse_recipe(family_.name + " " + knob.name + "=" + point.name);
+      ASSERT_TRUE(by_name.ok()) << by_name.error().message;
+      EXPECT_NE(to_string(*by_name).find(knob.name + "=" + point.name), std::string::npos);
+    }
+  }
+}
+
 TEST_P(EveryFamily, RulesHaveUniqueNamesAndMeanings) {
   std::set<std::string> names;
   for (const Rule& rule : family_.rules) {

@@ -8,10 +8,11 @@
 namespace warpsmith::device {
 
 // kRows x kColumns elements as the operand stores them. kGranule: bytes that every row's alignment allows to copy at
-// once, 16, 8, 4 or 2; a granule of 2 is copied through registers.
-template <int kRows, int kColumns, int kGranule>
+// once, 16, 8, 4 or 2; a granule of 2 is copied through registers. kFetch: as of cp_async().
+template <int kTileRows, int kTileColumns, int kGranule, int kFetch>
 struct SharedTile {
-  static constexpr int kPieces = kColumns / 8;  // of 16 bytes, in a row
+  static constexpr int kRows = kTileRows;
+  static constexpr int kPieces = kTileColumns / 8;  // of 16 bytes, in a row
   static constexpr int kBytes = kRows * kPieces * 16;
   static_assert(kPieces % 4 == 0, "the swizzle exchanges pieces within 64 or 128 bytes");
 
@@ -21,36 +22,10 @@ struct SharedTile {
     return base + (row * kPieces + swizzled) * 16;
   }
 
-  // kThreads threads copy the tile at (row, column) of a rows x columns matrix. Where the threads cover whole rows,
-  // each keeps its column of pieces and walks down.
-  template <int kThreads>
-  static __device__ __forceinline__ void load(u32 base, const u16* matrix, int rows, int columns, int row, int column) {
-    constexpr int kTotal = kRows * kPieces;
-    if constexpr (kThreads % kPieces == 0) {
-      const int piece = threadIdx.x % kPieces, first = threadIdx.x / kPieces;
-      const int left = min(max(columns - (column + 8 * piece), 0), 8);
-      const u16* source = matrix + static_cast<long long>(row + first) * columns + column + 8 * piece;
-#pragma unroll
-      for (int r = 0; r < kRows; r += kThreads / kPieces) {
-        if (kTotal % kThreads != 0 && first + r >= kRows) break;
-        const int inside = row + first + r < rows ? left : 0;
-        load_piece(address(base, first + r, piece), inside > 0 ? source : matrix, inside);
-        source += static_cast<long long>(kThreads / kPieces) * columns;
-      }
-    } else {
-#pragma unroll 2
-      for (int i = threadIdx.x; i < kTotal; i += kThreads) {
-        const int r = i / kPieces, piece = i % kPieces;
-        const int inside = row + r < rows ? min(max(columns - (column + 8 * piece), 0), 8) : 0;
-        const u16* source = matrix + static_cast<long long>(row + r) * columns + column + 8 * piece;
-        load_piece(address(base, r, piece), inside > 0 ? source : matrix, inside);
-      }
-    }
-  }
-
-  // Eight elements, of which the first `left` exist.
-  static __device__ __forceinline__ void load_piece(u32 target, const u16* source, int left) {
+  // Eight elements, of which the first `left` exist; nothing unless `wanted`.
+  static __device__ __forceinline__ void copy_piece(u32 target, const u16* source, int left, bool wanted) {
     if constexpr (kGranule == 2) {
+      if (!wanted) return;
       u32 e[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) e[i] = i < left ? source[i] : 0;
@@ -59,11 +34,84 @@ struct SharedTile {
       constexpr int kElements = kGranule / 2;
 #pragma unroll
       for (int i = 0; i < 8; i += kElements) {
-        const int valid = min(max(left - i, 0), kElements);
-        cp_async<kGranule>(target + 2 * i, valid > 0 ? source + i : source, 2 * valid);
+        cp_async<kGranule, kFetch>(target + 2 * i, source + i, 2 * min(max(left - i, 0), kElements), wanted);
       }
     }
   }
+};
+
+// A thread's share of the copies of one operand's tiles, stage after stage along K. Threads side by side copy pieces
+// side by side: lines of kWide pieces, the whole row where their number is a power of two, else a group of them.
+template <class Tile, bool kKMajor, int kDepth, int kThreads>
+class TileCopy {
+ public:
+  // The tile at (row, column) of a rows x columns matrix with `ld` elements from row to row.
+  __device__ __forceinline__ TileCopy(const u16* matrix, int ld, int rows, int columns, int row, int column)
+      : ld_(ld), line_(threadIdx.x / kWide), piece_(threadIdx.x % kWide) {
+    const int own = kWalks ? line_ : 0;
+    source_ = matrix + static_cast<long long>(row + own) * ld + column + 8 * piece_;
+    rows_left_ = rows - row - own;
+    columns_left_ = columns - column - 8 * piece_;
+  }
+
+  // Starts part kPart of kParts of a stage's copies into the slot at `slot`, if `wanted`. What lies outside the matrix
+  // becomes zero.
+  template <int kPart, int kParts>
+  __device__ __forceinline__ void start(u32 slot, bool wanted) {
+#pragma unroll
+    for (int round = kPart * kRounds / kParts; round < (kPart + 1) * kRounds / kParts; ++round) {
+      if constexpr (kWalks) {
+        walk(slot, round, wanted);
+      } else {
+        jump(slot, round, wanted);
+      }
+    }
+  }
+
+  // Moves on to the next stage, after all parts of this one.
+  __device__ __forceinline__ void advance() {
+    if constexpr (kWalks) source_ -= 8 * kWide * kGroups;
+    if constexpr (kKMajor) {
+      source_ += kDepth;
+      columns_left_ -= kDepth;
+    } else {
+      source_ += static_cast<long long>(kDepth) * ld_;
+      rows_left_ -= kDepth;
+    }
+  }
+
+ private:
+  static constexpr int kWide = Tile::kPieces & -Tile::kPieces;
+  static constexpr int kGroups = Tile::kPieces / kWide;  // lines side by side in a row
+  static constexpr int kItems = Tile::kRows * kGroups;
+  static constexpr int kLines = kThreads / kWide;  // copied at once
+  static constexpr int kRounds = ceil_div(kItems, kLines);
+  static constexpr bool kEven = kItems % kLines == 0;
+  // Whole rounds make a group, so that a thread can walk from line to line and from group to group.
+  static constexpr bool kWalks = kGroups == 1 || Tile::kRows % kLines == 0;
+  static constexpr int kPerGroup = kRounds / kGroups;
+  static_assert(kThreads % kWide == 0);
+
+  // The source moves on from copy to copy: products of lines and distances would take a register pair each.
+  __device__ __forceinline__ void walk(u32 slot, int round, bool wanted) {
+    const int below = round % kPerGroup * kLines, skip = round / kPerGroup * kWide;  // lines, pieces
+    const int inside = below < rows_left_ ? min(max(columns_left_ - 8 * skip, 0), 8) : 0;
+    Tile::copy_piece(Tile::address(slot, line_ + below, piece_ + skip), source_, inside,
+                     wanted && (kEven || line_ + below < Tile::kRows));
+    source_ += static_cast<long long>(kLines) * ld_;
+    if (round % kPerGroup == kPerGroup - 1) source_ += 8 * kWide - static_cast<long long>(kPerGroup * kLines) * ld_;
+  }
+  __device__ __forceinline__ void jump(u32 slot, int round, bool wanted) const {
+    const int line = line_ + round * kLines;
+    const int row = line % Tile::kRows, skip = line / Tile::kRows * kWide;
+    const int inside = row < rows_left_ ? min(max(columns_left_ - 8 * skip, 0), 8) : 0;
+    Tile::copy_piece(Tile::address(slot, row, piece_ + skip), source_ + static_cast<long long>(row) * ld_ + 8 * skip,
+                     inside, wanted && (kEven || line < kItems));
+  }
+
+  const u16* source_;  // this thread's piece: of the line to copy next, or of the tile's first row
+  int ld_, line_, piece_;
+  int rows_left_, columns_left_;  // of the matrix, from this thread's first row and column on
 };
 
 }  // namespace warpsmith::device

@@ -1,69 +1,83 @@
-// Split-K inside a cluster: every block leaves its FP32 partial tile in shared memory, then sums and writes its share
-// of the rows, reading the others' through distributed shared memory in rank order (so results repeat bit for bit).
+// Split-K inside a cluster: every block pushes the FP32 partial sums of its tile to the blocks that finish them, which
+// add them up in rank order (so results repeat bit for bit). Nobody waits for a block that has nothing for it: the
+// copies count themselves at an mbarrier of their receiver.
 #pragma once
 
-#include "device/epilogue/staged.cuh"
+#include "device/epilogue/direct.cuh"
+#include "device/epilogue/scale.cuh"
+#include "device/mma/sums.cuh"
 #include "device/ptx/barrier.cuh"
+#include "device/ptx/store_async.cuh"
 
 namespace warpsmith::device {
 
-// The part of C that is kRows x kColumns; kSwap: the blocks hold its transpose.
-template <int kRows, int kColumns, int kSplit, bool kSwap>
-struct PartialTile {
-  // Rows 32 bytes apart modulo all banks: the four rows of a half-warp's 8-byte stores do not collide. Transposed, 16
-  // bytes: neither do the eight rows, two apart, of a warp's 4-byte stores.
-  static constexpr int kPitch = 4 * (round_up(kColumns, 32) + (kSwap ? 4 : 8));
-  static constexpr int kBytes = kRows * kPitch;
-  static constexpr int kShareRows = kRows / kSplit;
-  static_assert(kRows % kSplit == 0);
+// A kRows x kColumns tile that kSplit blocks hold partial sums of, in units of kWide groups of 8 columns by 16 rows:
+// a warp's fragment, 16 bytes of each lane for each group. Unit u is finished by the block whose rank along K is
+// u % kSplit; there, what block s sends lies in part s.
+template <int kRows, int kColumns, int kSplit>
+struct PushedTile {
+  static constexpr int kStrips = kRows / 16;
+  static constexpr int kGroups = kColumns / 8;
+  // As wide as leaves a unit for every block: wide units leave in wide stores.
+  static constexpr int kWide = kGroups % 4 == 0 && kStrips * (kGroups / 4) >= kSplit   ? 4
+                               : kGroups % 2 == 0 && kStrips * (kGroups / 2) >= kSplit ? 2
+                                                                                       : 1;
+  static constexpr int kStripUnits = kGroups / kWide;
+  static constexpr int kUnits = kStrips * kStripUnits;
+  static constexpr int kGroupBytes = 32 * 16;
+  static constexpr int kUnitBytes = kWide * kGroupBytes;
+  static constexpr int kPartBytes = ceil_div(kUnits, kSplit) * kUnitBytes;
+  static constexpr int kBytes = kSplit * kPartBytes;
 
-  // A warp leaves its 16 rows of the product, starting at `row`.
-  template <int kCount>
-  static __device__ __forceinline__ void put(u32 base, int row, const float (&d)[kCount]) {
-    const int lane = threadIdx.x % 32;
-    if constexpr (kSwap) {
-      const u32 address = base + (row + lane / 4) * 4 + lane % 4 * 2 * kPitch;
+  static __device__ __forceinline__ int units_of(int rank) { return (kUnits - rank + kSplit - 1) / kSplit; }
+  // What the block of this rank receives, its own part included.
+  static __device__ __forceinline__ u32 bytes_of(int rank) {
+    return static_cast<u32>(units_of(rank) * kSplit * kUnitBytes);
+  }
+
+  // A warp sends its 16 rows, strip number `strip`. Ranks in the cluster: first_rank + rank along K * stride.
+  template <class Sum, int kCount>
+  static __device__ __forceinline__ void push(u32 buffer, u32 barrier, int strip, int rank_k, int first_rank,
+                                              int stride, const Sum (&d)[kCount]) {
+    static_assert(kCount == kGroups * kSumsPerBlock<Sum>);
+    const u32 part = buffer + rank_k * kPartBytes + threadIdx.x % 32 * 16;
 #pragma unroll
-      for (int j = 0; j < kCount / 4; ++j) {
-        store_shared(address + 8 * j * kPitch, d[4 * j]);
-        store_shared(address + (8 * j + 1) * kPitch, d[4 * j + 1]);
-        store_shared(address + 8 * j * kPitch + 32, d[4 * j + 2]);
-        store_shared(address + (8 * j + 1) * kPitch + 32, d[4 * j + 3]);
-      }
-    } else {
-      const u32 address = base + (row + lane / 4) * kPitch + lane % 4 * 8;
+    for (int i = 0; i < kStripUnits; ++i) {
+      const int unit = strip * kStripUnits + i;
+      const u32 receiver = first_rank + unit % kSplit * stride;
+      const u32 target = map_to_rank(part + unit / kSplit * kUnitBytes, receiver);
+      const u32 counter = map_to_rank(barrier, receiver);
 #pragma unroll
-      for (int j = 0; j < kCount / 4; ++j) {
-        store_shared(address + 32 * j, d[4 * j], d[4 * j + 1]);
-        store_shared(address + 32 * j + 8 * kPitch, d[4 * j + 2], d[4 * j + 3]);
+      for (int j = 0; j < kWide; ++j) {
+        const FloatPair upper = sum_pair(d, i * kWide + j, 0), lower = sum_pair(d, i * kWide + j, 1);
+        store_async(target + j * kGroupBytes, counter, upper.x, upper.y, lower.x, lower.y);
       }
     }
   }
 
-  // Sums share `share` of the tile whose first element is (row, column) of C. Ranks of the blocks that hold the
-  // partials: first_rank + i * rank_stride.
-  template <Element kElement, int kThreads>
-  static __device__ __forceinline__ void reduce(u32 base, int thread, int share, int first_rank, int rank_stride,
-                                                u16* c, int row, int column, int m, int n) {
-    constexpr int kPieces = kColumns / 8;
-    for (int i = thread; i < kShareRows * kPieces; i += kThreads) {
-      const int r = share * kShareRows + i / kPieces, block = i % kPieces;
-      float sum[8] = {};
+  // Warp `warp` of `warps` adds up and writes its share of this block's units, once all of them are there. (row,
+  // column): the tile's first element in the m x n product.
+  template <Element kElement, bool kSwap, bool kScaled>
+  static __device__ __forceinline__ void finish(u32 buffer, int warp, int warps, int rank_k, const Output<kScaled>& out,
+                                                int row, int column, int m, int n) {
+    for (int i = warp; i < units_of(rank_k); i += warps) {
+      const int unit = i * kSplit + rank_k;
+      const u32 address = buffer + i * kUnitBytes + threadIdx.x % 32 * 16;
+      float sum[1][4 * kWide] = {};
 #pragma unroll
-      for (int peer = 0; peer < kSplit; ++peer) {
-        const u32 address = map_to_rank(base + r * kPitch + block * 32, first_rank + peer * rank_stride);
-        float low[4], high[4];
-        load_cluster(address, low);
-        load_cluster(address + 16, high);
+      for (int source = 0; source < kSplit; ++source) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          sum[e] += low[e];
-          sum[4 + e] += high[e];
+        for (int j = 0; j < kWide; ++j) {
+          const Vector4 v = load_shared(address + source * kPartBytes + j * kGroupBytes);
+          sum[0][4 * j] += __uint_as_float(v.x);
+          sum[0][4 * j + 1] += __uint_as_float(v.y);
+          sum[0][4 * j + 2] += __uint_as_float(v.z);
+          sum[0][4 * j + 3] += __uint_as_float(v.w);
         }
       }
-      store_eight(c, row + r, column + 8 * block, m, n,
-                  {pack<kElement>(sum[0], sum[1]), pack<kElement>(sum[2], sum[3]), pack<kElement>(sum[4], sum[5]),
-                   pack<kElement>(sum[6], sum[7])});
+      const int top = row + unit / kStripUnits * 16, first = column + unit % kStripUnits * (8 * kWide);
+      if constexpr (kScaled) scale_sums<kElement, kSwap>(out, top, first, m, n, sum[0]);
+      store_fragment<kElement, kSwap>(out, top, first, m, n, sum[0]);
     }
   }
 };

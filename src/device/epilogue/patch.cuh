@@ -5,6 +5,7 @@
 
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/convert.cuh"
+#include "device/ptx/load_global.cuh"
 #include "device/ptx/vector.cuh"
 
 namespace warpsmith::device {
@@ -68,6 +69,38 @@ struct UnitExchange {
     }
   }
 };
+
+// Scales a unit of a row of C, as far as it lies inside. kGranule: bytes that C's rows are aligned to and whole
+// multiples of.
+template <Element kElement, int kGranule, bool kWholeM, bool kWholeN, int kUnit>
+__device__ __forceinline__ void scale_unit(const u16* c, int ld, float alpha, float beta, int row, int column, int m,
+                                           int n, float (&v)[kUnit]) {
+  constexpr int kBytes = min(kGranule, 2 * kUnit), kElements = kBytes / 2;
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) v[i] *= alpha;
+  if (beta == 0) return;
+  const u16* source = c + static_cast<long long>(row) * ld + column;
+  const auto load = [&](int e, u32* words) {
+    const bool inside = (kWholeM || row < m) && (kWholeN || column + e < n);
+    load_global<kBytes, LoadHint::keep, 0>(source + e, inside, 0, words);
+  };
+#pragma unroll
+  for (int e = 0; e < kUnit; e += max(kElements, 2)) {
+    u32 words[max(kElements / 2, 1)];
+    load(e, words);
+    if constexpr (kElements == 1) {
+      u32 high;
+      load(e + 1, &high);
+      words[0] |= high << 16;
+    }
+#pragma unroll
+    for (int i = 0; i < max(kElements / 2, 1); ++i) {
+      const FloatPair pair = unpack<kElement>(words[i]);
+      v[e + 2 * i] = beta * pair.x + v[e + 2 * i];
+      v[e + 2 * i + 1] = beta * pair.y + v[e + 2 * i + 1];
+    }
+  }
+}
 
 // Rounds a unit and writes what lies inside C. kGranule: bytes that C's rows are aligned to and whole multiples of.
 template <Element kElement, int kGranule, bool kWholeM, bool kWholeN, int kUnit>

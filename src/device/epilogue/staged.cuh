@@ -8,37 +8,63 @@ namespace warpsmith::device {
 
 // A warp writes its 16 rows of 8 kBlocks columns; `address(row, piece)` places 16-byte piece `piece` of row 0..15, or
 // with kSwap of the transpose: 8 kBlocks rows of two pieces.
-template <Element kElement, bool kSwap, int kCount, class Address>
-__device__ __forceinline__ void stage_fragment(const float (&d)[kCount], Address address) {
-  constexpr int kBlocks = kCount / 4;
+template <Element kElement, bool kSwap, class Sum, int kCount, class Address>
+__device__ __forceinline__ void stage_fragment(const Sum (&d)[kCount], Address address) {
+  constexpr int kBlocks = kCount / kSumsPerBlock<Sum>;
   const int lane = threadIdx.x % 32;
   const auto target = [&](int j) {
     return kSwap ? address(8 * j + lane / 16 * 8 + lane % 8, lane / 8 % 2) : address(lane % 16, j + lane / 16);
   };
 #pragma unroll
   for (int j = 0; j + 1 < kBlocks; j += 2) {
-    store_matrix_x4<kSwap>(target(j), pack<kElement>(d[4 * j], d[4 * j + 1]),
-                           pack<kElement>(d[4 * j + 2], d[4 * j + 3]), pack<kElement>(d[4 * j + 4], d[4 * j + 5]),
-                           pack<kElement>(d[4 * j + 6], d[4 * j + 7]));
+    store_matrix_x4<kSwap>(target(j), sum_word<kElement>(d, j, 0), sum_word<kElement>(d, j, 1),
+                           sum_word<kElement>(d, j + 1, 0), sum_word<kElement>(d, j + 1, 1));
   }
   if constexpr (kBlocks % 2 == 1) {
     constexpr int j = kBlocks - 1;
-    store_matrix_x2<kSwap>(target(j), pack<kElement>(d[4 * j], d[4 * j + 1]),
-                           pack<kElement>(d[4 * j + 2], d[4 * j + 3]));
+    store_matrix_x2<kSwap>(target(j), sum_word<kElement>(d, j, 0), sum_word<kElement>(d, j, 1));
   }
 }
 
 // Eight elements of a row of C, as far as they lie inside it.
-__device__ __forceinline__ void store_eight(u16* c, int row, int column, int m, int n, Vector4 v) {
+template <bool kScaled>
+__device__ __forceinline__ void store_eight(const Output<kScaled>& out, int row, int column, int m, int n, Vector4 v) {
   if (row >= m || column >= n) return;
-  u16* line = c + static_cast<long long>(row) * n;
-  if (n % 8 == 0) {
+  u16* line = out.row(row);
+  if (out.whole(n, 8)) {
     *reinterpret_cast<Vector4*>(line + column) = v;
   } else {
-    store_pair(line, column, n, v.x);
-    store_pair(line, column + 2, n, v.y);
-    store_pair(line, column + 4, n, v.z);
-    store_pair(line, column + 6, n, v.w);
+    const bool pairs = out.whole(n, 2);
+    store_pair(line, column, n, pairs, v.x);
+    store_pair(line, column + 2, n, pairs, v.y);
+    store_pair(line, column + 4, n, pairs, v.z);
+    store_pair(line, column + 6, n, pairs, v.w);
+  }
+}
+
+// Scales the sums of eight elements of a row of C.
+template <Element kElement, bool kScaled>
+__device__ __forceinline__ void scale_eight(const Output<kScaled>& out, int row, int column, int m, int n,
+                                            float (&sum)[8]) {
+  if constexpr (kScaled) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum[i] *= out.alpha;
+    if (out.beta == 0 || row >= m || column >= n) return;
+    const u16* line = out.row(row);
+    u32 words[4];
+    if (out.whole(n, 8)) {
+      load_global<16, LoadHint::keep, 0>(line + column, true, 0, words);
+    } else {
+      const bool pairs = out.whole(n, 2);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = load_pair(line, true, column + 2 * i, n, pairs);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const FloatPair old = unpack<kElement>(words[i]);
+      sum[2 * i] += out.beta * old.x;
+      sum[2 * i + 1] += out.beta * old.y;
+    }
   }
 }
 
@@ -53,13 +79,14 @@ struct StagedRows {
   }
 
   // All kThreads threads copy the rows out to C at (row, column).
-  template <int kThreads>
-  static __device__ __forceinline__ void store(u32 base, int thread, u16* c, int row, int column, int m, int n) {
+  template <int kThreads, bool kScaled>
+  static __device__ __forceinline__ void store(u32 base, int thread, const Output<kScaled>& out, int row, int column,
+                                               int m, int n) {
     constexpr int kPieces = kColumns / 8;
 #pragma unroll 4
     for (int i = thread; i < kRows * kPieces; i += kThreads) {
       const int r = i / kPieces, block = i % kPieces;
-      store_eight(c, row + r, column + 8 * block, m, n, load_shared(address(base, r, block)));
+      store_eight(out, row + r, column + 8 * block, m, n, load_shared(address(base, r, block)));
     }
   }
 };

@@ -31,15 +31,16 @@ struct WorkspaceTile {
   }
 
   // A warp leaves one strip, whose first element is (row, column) of an m x n result; parts outside are left out.
-  template <int kCount>
-  static __device__ __forceinline__ void put(unsigned char* tile, int strip, const float (&d)[kCount], int row,
+  template <class Sum, int kCount>
+  static __device__ __forceinline__ void put(unsigned char* tile, int strip, const Sum (&d)[kCount], int row,
                                              int column, int m, int n) {
     if (row >= m) return;
 #pragma unroll
-    for (int j = 0; j < kCount / 4; ++j) {
+    for (int j = 0; j < kCount / kSumsPerBlock<Sum>; ++j) {
       if (column + 8 * j >= n) break;
-      store_relaxed(tile + offset(strip, j), {nonzero_bits(d[4 * j]), nonzero_bits(d[4 * j + 1]),
-                                              nonzero_bits(d[4 * j + 2]), nonzero_bits(d[4 * j + 3])});
+      const FloatPair upper = sum_pair(d, j, 0), lower = sum_pair(d, j, 1);
+      store_relaxed(tile + offset(strip, j),
+                    {nonzero_bits(upper.x), nonzero_bits(upper.y), nonzero_bits(lower.x), nonzero_bits(lower.y)});
     }
   }
 
@@ -89,9 +90,9 @@ struct WorkspaceTile {
   }
 
   // Warp `warp` of the `warps` that share the tile sums and writes its part. (row, column): the tile's first element.
-  template <Element kElement, bool kSwap, int kWide>
-  static __device__ __forceinline__ void reduce_shares(const Contributions& from, int warp, int warps, u16* c, int row,
-                                                       int column, int m, int n) {
+  template <Element kElement, bool kSwap, int kWide, bool kScaled>
+  static __device__ __forceinline__ void reduce_shares(const Contributions& from, int warp, int warps,
+                                                       const Output<kScaled>& out, int row, int column, int m, int n) {
     for (int task = warp; task < kStrips * (kGroups / kWide); task += warps) {
       const int strip = task / (kGroups / kWide), group = task % (kGroups / kWide) * kWide;
       const int top = row + 16 * strip, first = column + 8 * group;
@@ -99,19 +100,20 @@ struct WorkspaceTile {
       float sum[4 * kWide];
       collect<kWide>(from, strip, group, ceil_div(n - first, 8), sum);
       __syncwarp();
-      store_fragment<kElement, kSwap>(c, top, first, m, n, sum);
+      scale_sums<kElement, kSwap>(out, top, first, m, n, sum);
+      store_fragment<kElement, kSwap>(out, top, first, m, n, sum);
     }
   }
 
   // Wide shares where there are enough of them for all warps, narrow ones otherwise.
-  template <Element kElement, bool kSwap>
-  static __device__ __forceinline__ void reduce(const Contributions& from, int warp, int warps, u16* c, int row,
-                                                int column, int m, int n) {
+  template <Element kElement, bool kSwap, bool kScaled>
+  static __device__ __forceinline__ void reduce(const Contributions& from, int warp, int warps,
+                                                const Output<kScaled>& out, int row, int column, int m, int n) {
     constexpr int kWide = kGroups % 4 == 0 ? 4 : kGroups % 2 == 0 ? 2 : 1;
     if (kWide > 1 && kStrips * (kGroups / kWide) < warps) {
-      reduce_shares<kElement, kSwap, 1>(from, warp, warps, c, row, column, m, n);
+      reduce_shares<kElement, kSwap, 1>(from, warp, warps, out, row, column, m, n);
     } else {
-      reduce_shares<kElement, kSwap, kWide>(from, warp, warps, c, row, column, m, n);
+      reduce_shares<kElement, kSwap, kWide>(from, warp, warps, out, row, column, m, n);
     }
   }
 };

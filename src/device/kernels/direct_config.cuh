@@ -2,6 +2,7 @@
 // problem's class, as one structural value.
 #pragma once
 
+#include "device/mma/sums.cuh"
 #include "device/ptx/load_global.cuh"
 
 namespace warpsmith::device {
@@ -23,6 +24,8 @@ struct DirectConfig {
   bool whole_m = true, whole_n = true;  // the block's tile divides the size
   bool whole_k = true;                  // depth divides k
   bool once = false;                    // k is no more than one round of loads by all warps
+  bool f16_sums = false;                // accumulates in FP16 within a warp
+  bool scaled = false;                  // C = alpha A B + beta C
   // Knobs.
   int tile_m = 16, tile_n = 16;    // of one warp
   int depth = 64;                  // k that a warp loads at once
@@ -65,6 +68,7 @@ struct DirectPlan {
       (kConfig.tile_m * kConfig.depth / (kSingleA ? 32 : 64) + kConfig.tile_n * kConfig.depth / (kSingleB ? 32 : 64));
   static constexpr int kAccumulators = kRows * kColumns / 32;
 
+  static_assert(!kConfig.f16_sums || kConfig.element == Element::f16, "mma sums f16 products alone in FP16");
   static_assert(kRows % 16 == 0 && kColumns % 8 == 0, "mma takes 16 rows and 8 columns");
   static_assert(kConfig.depth % 16 == 0, "mma takes 16 of k");
   static_assert(kThreads <= 512, "a thread has 128 registers");

@@ -3,6 +3,7 @@
 // time is that of a round trip to memory (few tiles, short k), or of streaming one operand (the other has few rows).
 #pragma once
 
+#include "device/epilogue/output.cuh"
 #include "device/epilogue/patch.cuh"
 #include "device/kernels/direct_config.cuh"
 #include "device/mma/direct_fragment.cuh"
@@ -53,7 +54,8 @@ struct DirectSums {
   using Plan = DirectPlan<kConfig>;
   static constexpr int kBlocksM = Plan::kRows / 16, kBlocksN = Plan::kColumns / 8, kSteps = kConfig.depth / 16;
   static constexpr int kChains = kBlocksM * kBlocksN <= 2 && kSteps >= 2 ? 2 : 1;
-  float d[kChains][kBlocksM][kBlocksN][4] = {};
+  using Sum = typename SumOf<kConfig.f16_sums>::Type;
+  Sum d[kChains][kBlocksM][kBlocksN][kSumsPerBlock<Sum>] = {};
 
   __device__ __forceinline__ void add(const DirectOperands<kConfig>& operands) {
 #pragma unroll
@@ -77,8 +79,12 @@ struct DirectSums {
   // Element (y, x) of the lane's patch of C.
   __device__ __forceinline__ float at(int y, int x) const {
     const int row = kConfig.transposed ? x : y, column = kConfig.transposed ? y : x;
-    const int i = row / 2, j = column % kBlocksN, e = row % 2 * 2 + column / kBlocksN;
-    return kChains == 1 ? d[0][i][j][e] : d[0][i][j][e] + d[kChains - 1][i][j][e];
+    const int i = row / 2, j = column % kBlocksN;
+    const auto of = [&](int chain) {
+      const FloatPair pair = sum_pair(d[chain][i][j], 0, row % 2);
+      return column / kBlocksN == 0 ? pair.x : pair.y;
+    };
+    return kChains == 1 ? of(0) : of(0) + of(kChains - 1);
   }
   __device__ __forceinline__ void unit(int index, float (&v)[Plan::kUnit]) const {
     constexpr int kPerRow = Plan::kPatchN / Plan::kUnit;
@@ -89,20 +95,31 @@ struct DirectSums {
 
 // Writes one unit of a lane's patch, in the tile whose first element is (row, column).
 template <DirectConfig kConfig>
-__device__ __forceinline__ void direct_store(u16* c, int ldc, int row, int column, int lane, int unit, int m, int n,
-                                             const float (&v)[DirectPlan<kConfig>::kUnit]) {
+__device__ __forceinline__ void direct_store(const Output<kConfig.scaled>& out, int row, int column, int lane, int unit,
+                                             int m, int n, const float (&v)[DirectPlan<kConfig>::kUnit]) {
   using Plan = DirectPlan<kConfig>;
   constexpr int kPerRow = Plan::kPatchN / Plan::kUnit;
   const int patch_m = kConfig.transposed ? lane % 4 : lane / 4, patch_n = kConfig.transposed ? lane / 4 : lane % 4;
-  store_unit<kConfig.element, kConfig.c_granule, kConfig.whole_m, kConfig.whole_n>(
-      c, ldc, row + patch_m * Plan::kPatchM + unit / kPerRow,
-      column + patch_n * Plan::kPatchN + unit % kPerRow * Plan::kUnit, m, n, v);
+  const int line = row + patch_m * Plan::kPatchM + unit / kPerRow;
+  const int first = column + patch_n * Plan::kPatchN + unit % kPerRow * Plan::kUnit;
+  if constexpr (kConfig.scaled) {
+    float w[Plan::kUnit];
+#pragma unroll
+    for (int i = 0; i < Plan::kUnit; ++i) w[i] = v[i];
+    scale_unit<kConfig.element, kConfig.c_granule, kConfig.whole_m, kConfig.whole_n>(out.c, out.ld, out.alpha, out.beta,
+                                                                                     line, first, m, n, w);
+    store_unit<kConfig.element, kConfig.c_granule, kConfig.whole_m, kConfig.whole_n>(out.c, out.ld, line, first, m, n,
+                                                                                     w);
+  } else {
+    store_unit<kConfig.element, kConfig.c_granule, kConfig.whole_m, kConfig.whole_n>(out.c, out.ld, line, first, m, n,
+                                                                                     v);
+  }
 }
 
 // Adds up the warps' and blocks' sums and writes them.
 template <DirectConfig kConfig>
 __device__ __forceinline__ void direct_finish(const DirectSums<kConfig>& sums, const DirectPlace<kConfig>& place,
-                                              u32 memory, u16* c, int ldc, int m, int n) {
+                                              u32 memory, const Output<kConfig.scaled>& out, int m, int n) {
   using Plan = DirectPlan<kConfig>;
   using Buffer = UnitBuffer<Plan::kUnit>;
   const u32 exchange = memory + Plan::kPartialBytes;
@@ -113,7 +130,7 @@ __device__ __forceinline__ void direct_finish(const DirectSums<kConfig>& sums, c
       using Exchange = UnitExchange<Plan::kUnit, kConfig.split>;
       Exchange::send(exchange, kAllUnits, place.rank, place.group * Plan::kUnits + unit, place.lane, v);
     } else {
-      direct_store<kConfig>(c, ldc, place.row, place.column, place.lane, unit, m, n, v);
+      direct_store<kConfig>(out, place.row, place.column, place.lane, unit, m, n, v);
     }
   };
 
@@ -153,15 +170,15 @@ __device__ __forceinline__ void direct_finish(const DirectSums<kConfig>& sums, c
       Exchange::sum(exchange, kAllUnits, all, share_lane, total);
       const int row = place.row + (group % kConfig.warps_m - place.group % kConfig.warps_m) * kConfig.tile_m;
       const int column = place.column + (group / kConfig.warps_m - place.group / kConfig.warps_m) * kConfig.tile_n;
-      direct_store<kConfig>(c, ldc, row, column, place.rank * Exchange::kShare + share_lane, unit, m, n, total);
+      direct_store<kConfig>(out, row, column, place.rank * Exchange::kShare + share_lane, unit, m, n, total);
     }
   }
 }
 
-// lda, ldb, ldc: elements from row to row of the matrices as stored.
+// lda, ldb: elements from row to row of the matrices as stored.
 template <DirectConfig kConfig>
-__device__ __forceinline__ void direct_gemm(const u16* a, const u16* b, u16* c, int m, int n, int k, int lda, int ldb,
-                                            int ldc) {
+__device__ __forceinline__ void direct_gemm(const u16* a, const u16* b, const Output<kConfig.scaled>& out, int m, int n,
+                                            int k, int lda, int ldb) {
   using Plan = DirectPlan<kConfig>;
   extern __shared__ __align__(16) unsigned char shared[];
   if constexpr (kConfig.split > 1) cluster_arrive_relaxed();
@@ -198,7 +215,7 @@ __device__ __forceinline__ void direct_gemm(const u16* a, const u16* b, u16* c, 
     }
   } while (!kConfig.once && depth < k);
   if constexpr (kConfig.dependents == Dependents::late) grid_launch_dependents();
-  direct_finish<kConfig>(sums, place, shared_address(shared), c, ldc, m, n);
+  direct_finish<kConfig>(sums, place, shared_address(shared), out, m, n);
 }
 
 }  // namespace warpsmith::device

@@ -3,14 +3,14 @@
 
 #include "device/kernels/sm90_memory.cuh"
 #include "device/kernels/sm90_schedule.cuh"
+#include "device/ptx/mbarrier.cuh"
 
 namespace warpsmith::device {
 
 // Through shared memory, slice after slice of 64 columns, each by TMA as soon as it is there; `staging` buffers in
 // turn.
-template <Sm90Config kConfig, int kRowBlocks>
-__device__ __forceinline__ void sm90_write_slices(u32 base, int barrier,
-                                                  const float (&d)[kRowBlocks][kConfig.tile_n / 2],
+template <Sm90Config kConfig, class Sum, int kRowBlocks, int kCount>
+__device__ __forceinline__ void sm90_write_slices(u32 base, int barrier, const Sum (&d)[kRowBlocks][kCount],
                                                   const TensorMap* map_c, int row, int column) {
   using Boxes = typename Sm90Memory<kConfig>::Boxes;
   const int thread = threadIdx.x % 128;
@@ -24,9 +24,10 @@ __device__ __forceinline__ void sm90_write_slices(u32 base, int barrier,
     named_barrier_sync(barrier, 128);
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {
-      float part[32];
+      constexpr int kPart = 8 * kSumsPerBlock<Sum>;
+      Sum part[kPart];
 #pragma unroll
-      for (int i = 0; i < 32; ++i) part[i] = d[block][32 * slice + i];
+      for (int i = 0; i < kPart; ++i) part[i] = d[block][kPart * slice + i];
       stage_fragment<kConfig.element, false>(
           part, [&](int r, int piece) { return Boxes::address(buffer + block * Boxes::kBytes, warp_row + r, piece); });
     }
@@ -42,10 +43,12 @@ __device__ __forceinline__ void sm90_write_slices(u32 base, int barrier,
   }
 }
 
-// Writes one warpgroup's part of a tile, whose first element is (row, column) of the m x n product.
-template <Sm90Config kConfig, int kRowBlocks>
-__device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const float (&d)[kRowBlocks][kConfig.tile_n / 2],
-                                           const TensorMap* map_c, u16* c, int row, int column, int m, int n) {
+// Writes one warpgroup's part of a tile, whose first element is (row, column) of the m x n product. The sums of a
+// scaled problem are scaled in place.
+template <Sm90Config kConfig, class Sum, int kRowBlocks, int kCount>
+__device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const Sum (&d)[kRowBlocks][kCount],
+                                           const TensorMap* map_c, const Output<kConfig.scaled>& out, int row,
+                                           int column, int m, int n) {
   using Memory = Sm90Memory<kConfig>;
   constexpr bool kSwap = kConfig.swap;
   const int thread = threadIdx.x % 128;
@@ -55,7 +58,12 @@ __device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const floa
   if constexpr (kConfig.epilogue == Epilogue::direct) {
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {
-      store_fragment<kConfig.element, kSwap>(c, row + 64 * block + warp_row, column, m, n, d[block]);
+      const int line = row + 64 * block + warp_row;
+      if constexpr (kConfig.scaled) {
+        store_scaled_fragment<kConfig.element, kSwap>(out, line, column, m, n, d[block]);
+      } else {
+        store_fragment<kConfig.element, kSwap>(out, line, column, m, n, d[block]);
+      }
     }
   } else if constexpr (kConfig.epilogue == Epilogue::staged) {
     if constexpr (kConfig.persistent) named_barrier_sync(barrier, 128);  // the last tile's rows have been read
@@ -69,9 +77,9 @@ __device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const floa
     }
     named_barrier_sync(barrier, 128);
     if constexpr (kSwap) {
-      Memory::Rows::template store<128>(base, thread, c, column, row, n, m);
+      Memory::Rows::template store<128>(base, thread, out, column, row, n, m);
     } else {
-      Memory::Rows::template store<128>(base, thread, c, row, column, m, n);
+      Memory::Rows::template store<128>(base, thread, out, row, column, m, n);
     }
   } else if constexpr (kConfig.staging > 0) {
     sm90_write_slices<kConfig>(base, barrier, d, map_c, row, column);
@@ -101,28 +109,55 @@ __device__ __forceinline__ void sm90_write(u32 memory, int warpgroup, const floa
   }
 }
 
-// Split-K inside a cluster: partial sums through distributed shared memory. `row`: of this warpgroup in the tile.
-template <Sm90Config kConfig, int kRowBlocks>
-__device__ __forceinline__ void sm90_reduce_in_cluster(u32 memory, const Sm90Schedule<kConfig>& schedule, int row,
-                                                       const float (&d)[kRowBlocks][kConfig.tile_n / 2], u16* c,
-                                                       TileCoordinate origin, int m, int n) {
-  using Plan = Sm90Plan<kConfig>;
-  using Partial = typename Sm90Memory<kConfig>::Partial;
+// Finishes one warpgroup's part of a tile. Sums are scaled in place, but for stream-K a copy of them: wgmma's registers
+// must not be written where another path leaves them in a workspace.
+template <Sm90Config kConfig>
+__device__ __forceinline__ void sm90_finish(u32 memory, int warpgroup, typename Sm90Plan<kConfig>::Sums& d,
+                                            const TensorMap* map_c, const Output<kConfig.scaled>& out, int row,
+                                            int column, int m, int n) {
+  if constexpr (kConfig.scaled && kConfig.epilogue != Epilogue::direct) {
+    using Plan = Sm90Plan<kConfig>;
+    const int first = row + threadIdx.x % 128 / 32 * 16;
+    if constexpr (kConfig.streamk) {
+      typename Plan::Sums scaled;
 #pragma unroll
-  for (int block = 0; block < kRowBlocks; ++block) {
-    Partial::put(memory, row + 64 * block + threadIdx.x % 128 / 32 * 16, d[block]);
+      for (int block = 0; block < Plan::kRowBlocks; ++block) {
+#pragma unroll
+        for (int i = 0; i < Plan::kRowSums; ++i) scaled[block][i] = d[block][i];
+      }
+      scale_strips<kConfig.element, kConfig.swap>(out, first, column, m, n, scaled);
+      sm90_write<kConfig>(memory, warpgroup, scaled, map_c, out, row, column, m, n);
+      return;
+    }
+    scale_strips<kConfig.element, kConfig.swap>(out, first, column, m, n, d);
   }
-  cluster_sync();
+  sm90_write<kConfig>(memory, warpgroup, d, map_c, out, row, column, m, n);
+}
+
+// Split-K inside a cluster: partial sums through distributed shared memory. `row`: of this warpgroup in the tile.
+template <Sm90Config kConfig>
+__device__ __forceinline__ void sm90_reduce_in_cluster(u32 memory, const Sm90Schedule<kConfig>& schedule, int row,
+                                                       const typename Sm90Plan<kConfig>::Sums& d,
+                                                       const Output<kConfig.scaled>& out, TileCoordinate origin, int m,
+                                                       int n) {
+  using Plan = Sm90Plan<kConfig>;
+  using Memory = Sm90Memory<kConfig>;
+  using Pushed = typename Memory::Pushed;
   constexpr int kStride = kConfig.cluster_m * kConfig.cluster_n;
   const int first_rank = schedule.rank - schedule.rank_k * kStride;
-  if constexpr (kConfig.swap) {
-    Partial::template reduce<kConfig.element, Plan::kConsumerThreads>(memory, threadIdx.x, schedule.rank_k, first_rank,
-                                                                      kStride, c, origin.n, origin.m, n, m);
-  } else {
-    Partial::template reduce<kConfig.element, Plan::kConsumerThreads>(memory, threadIdx.x, schedule.rank_k, first_rank,
-                                                                      kStride, c, origin.m, origin.n, m, n);
+  const u32 buffer = memory + Memory::kEpilogue, barrier = memory + Memory::kSums;
+  if constexpr (!Memory::kOwnReceiver) cluster_arrive();  // this block's stages may be overwritten
+  cluster_wait();                                         // the others are as far
+#pragma unroll
+  for (int block = 0; block < Plan::kRowBlocks; ++block) {
+    const int strip = (row + 64 * block) / 16 + threadIdx.x % 128 / 32;
+    Pushed::push(buffer, barrier, strip, schedule.rank_k, first_rank, kStride, d[block]);
   }
-  cluster_sync();  // the others may still be reading this block's partial sums
+  const int warp = warp_uniform(threadIdx.x / 32);
+  if (warp >= Pushed::units_of(schedule.rank_k)) return;
+  mbarrier_wait<WaitScope::cluster>(barrier, 0);
+  Pushed::template finish<kConfig.element, kConfig.swap>(buffer, warp, 4 * kConfig.consumers, schedule.rank_k, out,
+                                                         origin.m, origin.n, m, n);
 }
 
 // Stream-K: where a block leaves its part of a tile. A stretch touches at most two tiles that it does not do alone, the
@@ -135,13 +170,13 @@ __device__ __forceinline__ unsigned char* sm90_slot(unsigned char* workspace, co
   return workspace + static_cast<long long>(slot * gridDim.x + block) * Sm90Memory<kConfig>::Shared::kBytes;
 }
 
-template <Sm90Config kConfig, int kRowBlocks>
+template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_leave(unsigned char* workspace, const Sm90Schedule<kConfig>& schedule, int row,
-                                           const float (&d)[kRowBlocks][kConfig.tile_n / 2], TileCoordinate origin,
-                                           int m, int n) {
+                                           const typename Sm90Plan<kConfig>::Sums& d, TileCoordinate origin, int m,
+                                           int n) {
   unsigned char* slot = sm90_slot(workspace, schedule, schedule.cluster, schedule.tile);
 #pragma unroll
-  for (int block = 0; block < kRowBlocks; ++block) {
+  for (int block = 0; block < Sm90Plan<kConfig>::kRowBlocks; ++block) {
     const int line = row + 64 * block + threadIdx.x % 128 / 32 * 16;
     Sm90Memory<kConfig>::Shared::put(slot, line / 16, d[block], origin.m + line, origin.n, m, n);
   }
@@ -150,7 +185,8 @@ __device__ __forceinline__ void sm90_leave(unsigned char* workspace, const Sm90S
 // Adds up this block's shares of the tiles that it worked on together with others.
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_reduce_shared_tiles(unsigned char* workspace,
-                                                         const Sm90Schedule<kConfig>& schedule, u16* c, int m, int n) {
+                                                         const Sm90Schedule<kConfig>& schedule,
+                                                         const Output<kConfig.scaled>& out, int m, int n) {
   using Shared = typename Sm90Memory<kConfig>::Shared;
   constexpr int kWarps = 4 * kConfig.consumers;
   const StreamDeal& deal = schedule.deal;
@@ -166,7 +202,7 @@ __device__ __forceinline__ void sm90_reduce_shared_tiles(unsigned char* workspac
     const Contributions contributions = {sm90_slot(workspace, schedule, from, tile), rest, stride, count};
     const TileCoordinate origin = schedule.origin_of(tile);
     Shared::template reduce<kConfig.element, kConfig.swap>(contributions, (worker - from) * kWarps + threadIdx.x / 32,
-                                                           count * kWarps, c, origin.m, origin.n, m, n);
+                                                           count * kWarps, out, origin.m, origin.n, m, n);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "device/kernels/sm90_epilogue.cuh"
 #include "device/mma/warpgroup_tile.cuh"
+#include "device/ptx/clock.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
 
@@ -16,6 +17,7 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
   using Memory = Sm90Memory<kConfig>;
   const u16 mask_a = schedule.sharers_of_a(), mask_b = schedule.sharers_of_b();
   RingPosition<kConfig.stages> ring;
+  [[maybe_unused]] int unpaced = kConfig.stages;
   for (; schedule.valid(); schedule.advance()) {
     const TileCoordinate origin = schedule.origin;
 #pragma unroll 1
@@ -28,6 +30,9 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
                           schedule.rank_n, mask_a);
       Memory::TileB::load(memory + Memory::kB + ring.slot * Memory::TileB::kBytes, map_b, full, origin.n, depth,
                           schedule.rank_m, mask_b);
+      // Nothing waits for a free slot in the first round. With the loads of all its stages at once, from all blocks,
+      // what everything waits for would come no sooner than what is needed last.
+      if (kConfig.pace > 0 && --unpaced >= 0) spin_cycles(kConfig.pace);
       ring.advance();
     }
   }
@@ -45,14 +50,14 @@ __device__ __forceinline__ void sm90_release(u32 empty, u32 peers) {
   }
 }
 
-// Multiplies the stages of one piece into the accumulators; `row` is this warpgroup's first in the tile. A slot is
-// released once the next stage's group has been issued and its own has completed; slots that will not be filled again
-// need no release. With ping-pong the other warpgroup may begin when this one has seen its last stage arrive: before,
-// it could take an earlier use of a slot for its own.
-template <Sm90Config kConfig, int kRowBlocks>
+// Multiplies the stages of one piece into the accumulators; `row` is this warpgroup's first in the tile.
+// A slot is released once the next stage's group has been issued and its own has completed; slots that will not be
+// filled again need no release. With ping-pong the other warpgroup may begin when this one has seen its last stage
+// arrive: before, it could take an earlier use of a slot for its own.
+template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_multiply(u32 memory, int row, const Sm90Schedule<kConfig>& schedule,
                                               RingPosition<kConfig.stages>& ring, u32 peers, u32 other_turn,
-                                              float (&accumulators)[kRowBlocks][kConfig.tile_n / 2]) {
+                                              typename Sm90Plan<kConfig>::Sums& accumulators) {
   using Memory = Sm90Memory<kConfig>;
   using TileA = typename Memory::TileA;
   using TileB = typename Memory::TileB;
@@ -76,13 +81,14 @@ __device__ __forceinline__ void sm90_multiply(u32 memory, int row, const Sm90Sch
   }
   wgmma_wait<0>();
 #pragma unroll
-  for (int block = 0; block < kRowBlocks; ++block) pin_registers(accumulators[block]);
+  for (int block = 0; block < Sm90Plan<kConfig>::kRowBlocks; ++block) pin_registers(accumulators[block]);
   if (count - 1 < releases) sm90_release<kConfig>(previous, peers);
 }
 
 template <Sm90Config kConfig>
-__device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> schedule, const TensorMap* map_c, u16* c,
-                                             unsigned char* workspace, int m, int n) {
+__device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> schedule, const TensorMap* map_c,
+                                             const Output<kConfig.scaled>& out, unsigned char* workspace, int m,
+                                             int n) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   const int warpgroup = warp_uniform(threadIdx.x / 128);
@@ -99,7 +105,7 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
     }
   }
   for (; schedule.valid(); schedule.advance()) {
-    float accumulators[Plan::kRowBlocks][kConfig.tile_n / 2];
+    typename Plan::Sums accumulators;
     if constexpr (kConfig.pingpong) {
       mbarrier_wait(own_turn, turn);
       turn ^= 1;
@@ -107,22 +113,22 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
     sm90_multiply<kConfig>(memory, row, schedule, ring, peers, other_turn, accumulators);
     const TileCoordinate origin = schedule.origin;
     // The epilogue overwrites stages that other warps may still be reading.
-    if constexpr (!kConfig.persistent && kConfig.epilogue != Epilogue::direct) {
+    if constexpr (!kConfig.persistent && kConfig.split == 1 && kConfig.epilogue != Epilogue::direct) {
       named_barrier_sync(8, Plan::kConsumerThreads);
     }
     if constexpr (kConfig.split > 1) {
-      sm90_reduce_in_cluster<kConfig>(memory, schedule, row, accumulators, c, origin, m, n);
+      sm90_reduce_in_cluster<kConfig>(memory, schedule, row, accumulators, out, origin, m, n);
     } else if (kConfig.streamk && !schedule.whole()) {
       if constexpr (kConfig.streamk) sm90_leave<kConfig>(workspace, schedule, row, accumulators, origin, m, n);
     } else {
-      sm90_write<kConfig>(memory, warpgroup, accumulators, map_c, c, origin.m + row, origin.n, m, n);
+      sm90_finish<kConfig>(memory, warpgroup, accumulators, map_c, out, origin.m + row, origin.n, m, n);
     }
     if constexpr (kConfig.pingpong) {
       ring.skip(schedule.depth);  // the other warpgroup's tile
       schedule.advance();
     }
   }
-  if constexpr (kConfig.streamk) sm90_reduce_shared_tiles<kConfig>(workspace, schedule, c, m, n);
+  if constexpr (kConfig.streamk) sm90_reduce_shared_tiles<kConfig>(workspace, schedule, out, m, n);
   if constexpr (kConfig.epilogue == Epilogue::tma) {
     if (threadIdx.x % 128 == 0) tma_store_wait_read();
   }
@@ -135,11 +141,13 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
 // after.
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c,
-                                          u16* c, unsigned char* workspace, int m, int n, int k) {
+                                          const Output<kConfig.scaled>& out, unsigned char* workspace, int m, int n,
+                                          int k) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const u32 memory = shared_address(shared);
+  // Known to be uniform, once: the loops would ask for it again and again.
+  const u32 memory = warp_uniform(shared_address(shared));
   const int warp = warp_uniform(threadIdx.x / 32);
   constexpr int kProducerWarp = 4 * kConfig.consumers;
   constexpr bool kMulticast = kConfig.cluster_m * kConfig.cluster_n > 1;
@@ -147,7 +155,7 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   // Prologue. The first loads are what everything waits for: nothing comes before them that could come later.
   const Sm90Schedule<kConfig> schedule(m, n, k);
   if (warp == kProducerWarp) {
-    if (is_first_lane()) {
+    if (is_elected_lane()) {
       if (memory % 1024 != 0) __trap();  // swizzles are functions of the address
       prefetch_tensor_map(map_a);
       prefetch_tensor_map(map_b);
@@ -161,6 +169,10 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
         mbarrier_init(memory + Memory::kTurn, 1);
         mbarrier_init(memory + Memory::kTurn + 8, 1);
       }
+      if constexpr (kConfig.split > 1) {
+        mbarrier_init(memory + Memory::kSums, 1);
+        mbarrier_arrive_expect(memory + Memory::kSums, Memory::Pushed::bytes_of(schedule.rank_k));
+      }
       mbarrier_init_fence();
     }
     __syncwarp();
@@ -173,14 +185,19 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   } else if (warp < kProducerWarp) {
     named_barrier_sync(0, Plan::kConsumerThreads + 32);
   }
+  if constexpr (kConfig.split > 1) {
+    // The fence above has published the barriers.
+    if (Memory::kOwnReceiver || warp >= kProducerWarp) cluster_arrive_relaxed();
+  }
   if constexpr (kConfig.pdl) grid_dependency_wait();
 
   if (warp >= kProducerWarp) {
     if constexpr (Plan::kReallocatesRegisters) release_registers_to<Plan::kProducerRegisters>();
-    if (warp == kProducerWarp && is_first_lane()) sm90_produce<kConfig>(memory, schedule, map_a, map_b);
+    if (warp == kProducerWarp && is_elected_lane()) sm90_produce<kConfig>(memory, schedule, map_a, map_b);
+    if constexpr (kConfig.split > 1) cluster_wait();
   } else {
     if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
-    sm90_consume<kConfig>(memory, schedule, map_c, c, workspace, m, n);
+    sm90_consume<kConfig>(memory, schedule, map_c, out, workspace, m, n);
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace warpsmith::device {
 
+inline constexpr int kMostReceiverBytes = 32 << 10;
+
 // Stages of A, stages of B, the epilogue's buffer, then the barriers. Where a block handles one tile, the epilogue
 // reuses the stages.
 template <Sm90Config kConfig>
@@ -17,12 +19,10 @@ struct Sm90Memory {
   using TileA = OperandTile<kConfig.tile_m, kConfig.tile_k, kConfig.a_k_major, kConfig.cluster_n, kConfig.evict_a>;
   using TileB = OperandTile<kConfig.tile_n, kConfig.tile_k, kConfig.b_k_major, kConfig.cluster_m, kConfig.evict_b>;
 
-  // Rows and columns of C in a block's tile and in a warpgroup's part of it.
-  static constexpr int kTileRows = kConfig.swap ? kConfig.tile_n : kConfig.tile_m;
-  static constexpr int kTileColumns = kConfig.swap ? kConfig.tile_m : kConfig.tile_n;
+  // Rows and columns of C in a warpgroup's part of a tile.
   static constexpr int kPartRows = kConfig.swap ? kConfig.tile_n : Plan::kWarpgroupRows;
   static constexpr int kPartColumns = kConfig.swap ? Plan::kWarpgroupRows : kConfig.tile_n;
-  using Partial = PartialTile<kTileRows, kTileColumns, kConfig.split, kConfig.swap>;
+  using Pushed = PushedTile<kConfig.tile_m, kConfig.tile_n, kConfig.split>;
   using Shared = WorkspaceTile<kConfig.tile_m, kConfig.tile_n>;
   using Rows = StagedRows<kPartRows, kPartColumns>;
   // Of 64 rows of the product; with staging, of one slice of them.
@@ -37,14 +37,17 @@ struct Sm90Memory {
                                          : kConfig.epilogue == Epilogue::tma
                                              ? kBuffers * Plan::kRowBlocks * Boxes::kBytes
                                              : 0;
-  static constexpr int kEpilogueBytes = kConfig.split > 1 ? Partial::kBytes : kConfig.consumers* kWarpgroupBytes;
+  static constexpr int kEpilogueBytes = kConfig.split > 1 ? Pushed::kBytes : kConfig.consumers* kWarpgroupBytes;
   static constexpr int kA = 0;
   static constexpr int kB = kConfig.stages * TileA::kBytes;
-  static constexpr int kEpilogue = kConfig.persistent ? round_up(kPipelineBytes, 1024) : 0;
+  // A small receiver of partial sums has memory of its own: nobody waits until its stages are free.
+  static constexpr bool kOwnReceiver = kConfig.split > 1 && Pushed::kBytes <= kMostReceiverBytes;
+  static constexpr int kEpilogue = kConfig.persistent || kOwnReceiver ? round_up(kPipelineBytes, 1024) : 0;
   static constexpr int kFull = round_up(max(kPipelineBytes, kEpilogue + kEpilogueBytes), 16);
   static constexpr int kEmpty = kFull + 8 * kConfig.stages;
-  static constexpr int kTurn = kEmpty + 8 * kConfig.stages;  // whose turn it is, with ping-pong
-  static constexpr int kBytes = kTurn + (kConfig.pingpong ? 16 : 0);
+  static constexpr int kTurn = kEmpty + 8 * kConfig.stages;          // whose turn it is, with ping-pong
+  static constexpr int kSums = kTurn + (kConfig.pingpong ? 16 : 0);  // counts partial sums, with split-K
+  static constexpr int kBytes = kSums + (kConfig.split > 1 ? 8 : 0);
 };
 
 }  // namespace warpsmith::device

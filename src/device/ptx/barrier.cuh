@@ -26,10 +26,12 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// The same in two halves. The first orders no memory accesses: it says only that this thread's block is there.
+// The same in two halves. A relaxed first one orders no memory accesses: it says only that this thread's block is
+// there.
 __device__ __forceinline__ void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // The shared-cluster address of the same offset in the shared memory of block `rank`.
@@ -37,13 +39,6 @@ __device__ __forceinline__ u32 map_to_rank(u32 address, u32 rank) {
   u32 remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
   return remote;
-}
-
-__device__ __forceinline__ void load_cluster(u32 address, float (&value)[4]) {
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
-               : "r"(address)
-               : "memory");
 }
 
 }  // namespace warpsmith::device

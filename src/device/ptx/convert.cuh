@@ -1,4 +1,4 @@
-// FP32 to 16-bit elements, round to nearest even (PTX ISA, "cvt"), and shared-memory vector accesses.
+// FP32 to 16-bit elements, round to nearest even, and back (PTX ISA, "cvt"), and shared-memory vector accesses.
 #pragma once
 
 #include "device/ptx/types.cuh"
@@ -15,6 +15,23 @@ __device__ __forceinline__ u32 pack(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   }
   return word;
+}
+
+struct FloatPair {
+  float x, y;
+};
+
+template <Element kElement>
+__device__ __forceinline__ FloatPair unpack(u32 word) {
+  FloatPair v;
+  if constexpr (kElement == Element::f16) {
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.f32.f16 %0, low;\ncvt.f32.f16 %1, high;\n}"
+        : "=f"(v.x), "=f"(v.y)
+        : "r"(word));
+  } else {
+    v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  }
+  return v;
 }
 
 __device__ __forceinline__ Vector4 load_shared(u32 address) {

@@ -5,17 +5,31 @@
 
 namespace warpsmith::device {
 
-// Copies `valid` of kBytes (4, 8 or 16) bytes and zero-fills the rest. Both addresses are aligned to kBytes.
-template <int kBytes>
-__device__ __forceinline__ void cp_async(u32 target, const void* source, int valid) {
+#define WARPSMITH_CP_ASYNC(modifiers)                                              \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n@p cp.async." modifiers   \
+               " [%0], [%1], %2, %3;\n}" ::"r"(target),                            \
+               "l"(source), "n"(kBytes), "r"(valid), "r"(static_cast<int>(wanted)) \
+               : "memory")
+
+// Copies `valid` of kBytes (4, 8 or 16) bytes and zero-fills the rest; nothing unless `wanted`. Both addresses are
+// aligned to kBytes; with no valid byte the source is not looked at. kFetch: bytes that the second-level cache fetches
+// at least, 0 for its own choice. No branch: the copies of a stage stand among the multiplications of another.
+template <int kBytes, int kFetch>
+__device__ __forceinline__ void cp_async(u32 target, const void* source, int valid, bool wanted) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  static_assert(kFetch == 0 || kFetch == 128 || kFetch == 256);
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(valid) : "memory");
+    if constexpr (kFetch == 0) WARPSMITH_CP_ASYNC("cg.shared.global");
+    if constexpr (kFetch == 128) WARPSMITH_CP_ASYNC("cg.shared.global.L2::128B");
+    if constexpr (kFetch == 256) WARPSMITH_CP_ASYNC("cg.shared.global.L2::256B");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(target), "l"(source), "n"(kBytes), "r"(valid)
-                 : "memory");
+    if constexpr (kFetch == 0) WARPSMITH_CP_ASYNC("ca.shared.global");
+    if constexpr (kFetch == 128) WARPSMITH_CP_ASYNC("ca.shared.global.L2::128B");
+    if constexpr (kFetch == 256) WARPSMITH_CP_ASYNC("ca.shared.global.L2::256B");
   }
 }
+
+#undef WARPSMITH_CP_ASYNC
 
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

@@ -23,7 +23,8 @@ __device__ __forceinline__ void store_relaxed(void* address, Vector4 v) {
 // Zero becomes the smallest positive number, which no sum rounded to 16 bits shows.
 __device__ __forceinline__ u32 nonzero_bits(float value) {
   u32 bits;
-  asm("max.u32 %0, %1, 1;" : "=r"(bits) : "r"(__float_as_uint(value)));
+  // Not a cast that the compiler sees: it would keep the sums as integers, and move them around every wgmma.
+  asm("mov.b32 %0, %1;\nmax.u32 %0, %0, 1;" : "=r"(bits) : "f"(value));
   return bits;
 }
 

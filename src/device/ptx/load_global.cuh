@@ -75,4 +75,17 @@ __device__ __forceinline__ void load_global(const void* source, bool valid, u64 
 #undef WARPSMITH_LOAD_HINTED
 #undef WARPSMITH_LOAD
 
+// Two neighbouring elements in one word, without a branch: by one load where `both`, otherwise each where its flag is
+// set; zeros for what is not loaded.
+__device__ __forceinline__ u32 load_global_pair(const void* source, bool both, bool low, bool high) {
+  u32 word;
+  asm volatile(
+      "{\n.reg .pred b, l, h;\n.reg .b16 x, y;\n"
+      "setp.ne.b32 b, %2, 0;\nsetp.ne.b32 l, %3, 0;\nsetp.ne.b32 h, %4, 0;\nmov.b16 x, 0;\nmov.b16 y, 0;\n"
+      "@l ld.global.b16 x, [%1];\n@h ld.global.b16 y, [%1 + 2];\nmov.b32 %0, {x, y};\n@b ld.global.b32 %0, [%1];\n}"
+      : "=&r"(word)
+      : "l"(source), "r"(u32{both}), "r"(u32{low}), "r"(u32{high}));
+  return word;
+}
+
 }  // namespace warpsmith::device

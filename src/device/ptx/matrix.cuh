@@ -1,26 +1,9 @@
-// Warp-wide 8x8 matrix loads, the transposition of a matrix in registers and the mma instruction (PTX ISA, "ldmatrix",
-// "movmatrix", "mma.m16n8k16").
+// The transposition of an 8x8 matrix in registers and the mma instruction (PTX ISA, "movmatrix", "mma.m16n8k16").
 #pragma once
 
 #include "device/ptx/types.cuh"
 
 namespace warpsmith::device {
-
-// Lane i gives the address of row i % 8 of matrix i / 8. kTranspose: each matrix arrives transposed.
-template <bool kTranspose>
-__device__ __forceinline__ void load_matrix_x4(u32 address, u32 (&r)[4]) {
-  if constexpr (kTranspose) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-  }
-}
 
 // An 8x8 matrix of which lane i holds row i / 4, columns 2 (i % 4) + {0, 1}: its transpose, held the same way.
 __device__ __forceinline__ u32 transpose_matrix(u32 word) {
@@ -46,6 +29,15 @@ __device__ __forceinline__ void mma_16x8x16(float (&d)[4], const u32 (&a)[4], u3
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+}
+
+// The same with FP16 sums, two in a word.
+template <Element kElement>
+__device__ __forceinline__ void mma_16x8x16(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1) {
+  static_assert(kElement == Element::f16);
+  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+      : "+r"(d[0]), "+r"(d[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace warpsmith::device

@@ -24,8 +24,19 @@ __device__ __forceinline__ u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
-// One thread of the calling warp, the same one for every call.
-__device__ __forceinline__ bool is_first_lane() { return threadIdx.x % 32 == 0; }
+// True in one thread of the calling warp, the same one for every call. The compiler knows then that no other is active,
+// and issues tensor copies without a loop over threads. All lanes call it together (PTX ISA, "elect.sync").
+__device__ __forceinline__ bool is_elected_lane() {
+  u32 elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred leader;\n"
+      "elect.sync _|leader, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, leader;\n"
+      "}\n"
+      : "=r"(elected));
+  return elected != 0;
+}
 
 // Makes a value that is equal in all lanes known as uniform to the compiler.
 __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }

@@ -21,6 +21,11 @@ __device__ __forceinline__ void pin_registers(float (&d)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
+template <int kCount>
+__device__ __forceinline__ void pin_registers(u32 (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(d[i])::"memory");
+}
 
 // Shared-memory matrix descriptor: start address, leading and stride byte offsets in 16-byte units, swizzle mode. The
 // address field has 14 bits; in a cluster, the bits above an address's low 18 name the block.
@@ -35,6 +40,11 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address, int leading_bytes,
 // + i.
 template <int kN>
 struct Wgmma;
+
+// The same with FP16 sums, two in a register, in device/ptx/wgmma_f16.cuh: d[2 j + h] is row + 8 h, columns 8 j +
+// 2 (t % 4) + {0, 1}.
+template <int kN>
+struct WgmmaF16;
 
 #define WARPSMITH_WGMMA_TEXT(N, TYPE, REGISTERS, A, B, D, TRANSPOSE_A, TRANSPOSE_B)             \
   "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " D                                       \

@@ -77,7 +77,7 @@ std::string Grid::run(const std::function<void()>& kernel) {
 }
 
 void Grid::land_some() {
-  for (int i = 0; i < 8 && !in_flight_.empty() && failure_.empty(); ++i) {
+  for (std::size_t left = 8 + in_flight_.size() / 4; left > 0 && !in_flight_.empty() && failure_.empty(); --left) {
     std::swap(in_flight_[random_() % in_flight_.size()], in_flight_.back());
     const std::function<void()> copy = std::move(in_flight_.back());
     in_flight_.pop_back();

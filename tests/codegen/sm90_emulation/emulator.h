@@ -62,6 +62,8 @@ struct Fiber {
   Block* block = nullptr;
   unsigned thread = 0;
   bool done = false;
+  bool arrived = false;  // at the cluster's barrier, and has not waited yet
+  unsigned cluster_generation = 0;
   // Bulk stores read shared memory only when they are waited for: the latest that is allowed.
   std::vector<std::function<void()>> open_group;
   std::deque<std::vector<std::function<void()>>> groups;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "emulator.h"
 
@@ -68,6 +69,7 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+inline float __fdividef(float x, float y) { return x / y; }
 inline void __syncwarp() { emulation::warp_meet(); }
 inline void __trap() { emulation::Grid::current().fail("trap"); }
 inline unsigned __shfl_xor_sync(unsigned, unsigned word, int mask) {
@@ -95,7 +97,7 @@ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
 constexpr int min(int a, int b) { return a < b ? a : b; }
 constexpr int max(int a, int b) { return a > b ? a : b; }
 inline u32 shared_address(const void*) { return Grid::current().block().rank << emulation::kRankShift; }
-inline bool is_first_lane() { return emulation::lane() == 0; }
+inline bool is_elected_lane() { return emulation::lane() == 0; }
 inline int warp_uniform(int value) { return value; }
 
 // convert.cuh
@@ -111,13 +113,34 @@ template <Element kElement>
 u32 pack(float low, float high) {
   return to_element<kElement>(low) | static_cast<u32>(to_element<kElement>(high)) << 16;
 }
-struct Pair {
+struct FloatPair {
   float x, y;
 };
+template <Element kElement>
+FloatPair unpack(u32 word) {
+  return {from_element<kElement>(static_cast<u16>(word)), from_element<kElement>(static_cast<u16>(word >> 16))};
+}
 inline Vector4 load_shared(u32 address) { return emulation::read_shared<Vector4>(address); }
 inline void store_shared(u32 address, Vector4 v) { emulation::write_shared(address, v); }
-inline void store_shared(u32 address, float x, float y) { emulation::write_shared(address, Pair{x, y}); }
+inline void store_shared(u32 address, float x, float y) { emulation::write_shared(address, FloatPair{x, y}); }
 inline void store_shared(u32 address, float x) { emulation::write_shared(address, x); }
+
+// load_global.cuh
+enum class LoadHint { keep, stream, evict_first };
+template <int kBytes, LoadHint, int>
+void load_global(const void* source, bool valid, u64, u32* words) {
+  if (valid && reinterpret_cast<std::uintptr_t>(source) % kBytes != 0) Grid::current().fail("a load is not aligned");
+  std::memset(words, 0, kBytes);
+  if (valid) std::memcpy(words, source, kBytes);
+}
+inline u32 load_global_pair(const void* source, bool both, bool low, bool high) {
+  if (both && reinterpret_cast<std::uintptr_t>(source) % 4 != 0) Grid::current().fail("a load is not aligned");
+  u16 pair[2] = {0, 0};
+  const auto* elements = static_cast<const u16*>(source);
+  if (both || low) std::memcpy(pair, elements, 2);
+  if (both || high) std::memcpy(pair + 1, elements + 1, 2);
+  return pair[0] | static_cast<u32>(pair[1]) << 16;
+}
 
 // matrix.cuh, stmatrix.cuh: lane l holds row l / 4, columns 2 (l % 4) + {0, 1} of an 8 x 8 matrix.
 inline u32 transpose_matrix(u32 word) {
@@ -164,10 +187,20 @@ inline void named_barrier_arrive(int id, int threads) {
   Grid::current().meet(Grid::current().block().named[id], threads, false);
 }
 inline u32 cluster_rank() { return Grid::current().block().rank; }
-inline void cluster_sync() {
+inline void cluster_arrive() {
   emulation::Cluster& cluster = *Grid::current().block().cluster;
-  const unsigned generation = cluster.meeting.generation;
+  emulation::Fiber& fiber = Grid::current().fiber();
+  if (fiber.arrived) Grid::current().fail("a thread arrives at the cluster's barrier twice");
+  fiber.arrived = true;
+  fiber.cluster_generation = cluster.meeting.generation;
   ++cluster.meeting.here;
+}
+inline void cluster_arrive_relaxed() { cluster_arrive(); }
+inline void cluster_wait() {
+  emulation::Cluster& cluster = *Grid::current().block().cluster;
+  emulation::Fiber& fiber = Grid::current().fiber();
+  if (!fiber.arrived) Grid::current().fail("a thread waits at the cluster's barrier without having arrived");
+  const unsigned generation = fiber.cluster_generation;
   // Threads that end meanwhile are waited for no longer.
   Grid::current().wait_until([&] {
     if (cluster.meeting.generation == generation && cluster.meeting.here == cluster.alive) {
@@ -176,13 +209,14 @@ inline void cluster_sync() {
     }
     return cluster.meeting.generation != generation;
   });
+  fiber.arrived = false;
+}
+inline void cluster_sync() {
+  cluster_arrive();
+  cluster_wait();
 }
 inline u32 map_to_rank(u32 address, u32 rank) {
   return (address & ((1u << emulation::kRankShift) - 1)) | rank << emulation::kRankShift;
-}
-inline void load_cluster(u32 address, float (&value)[4]) {
-  const Vector4 v = emulation::read_shared<Vector4>(address);
-  std::memcpy(value, &v, sizeof value);
 }
 
 // mbarrier.cuh
@@ -200,10 +234,28 @@ inline void mbarrier_arrive_remote(u32 barrier, u32 rank) {
 }
 inline void mbarrier_arrive_expect(u32 barrier, u32 bytes) { emulation::arrive(barrier_at(barrier), 1, bytes); }
 // Like the instruction it sees only the parity of the current phase.
-inline void mbarrier_wait(u32 barrier, u32 parity) {
+enum class WaitScope { block, cluster };
+template <WaitScope kScope = WaitScope::block>
+void mbarrier_wait(u32 barrier, u32 parity) {
   Grid::current().wait_until([&] { return barrier_at(barrier).phase != parity; });
   if (Grid::current().coin()) Grid::current().yield();
 }
+
+// store_async.cuh: lands later, and counts itself then.
+inline void store_async(u32 address, u32 barrier, float x, float y, float z, float w) {
+  const std::array<float, 4> v = {x, y, z, w};
+  emulation::Cluster* cluster = Grid::current().block().cluster;
+  if (address >> emulation::kRankShift != barrier >> emulation::kRankShift) {
+    Grid::current().fail("an asynchronous store and its barrier are in different blocks");
+  }
+  Grid::current().land_later([=] {
+    std::memcpy(emulation::shared_memory(*cluster, address, sizeof v), &v, sizeof v);
+    emulation::arrive(emulation::async_barrier(*cluster, barrier), 0, -static_cast<std::int64_t>(sizeof v));
+  });
+}
+
+// clock.cuh
+inline void spin_cycles(u32) { Grid::current().yield(); }
 
 // grid.cuh
 inline void grid_dependency_wait() {}
@@ -216,7 +268,7 @@ void claim_registers_up_to() {}
 // tma.cuh
 struct TensorMap {
   u16* base = nullptr;
-  int columns = 0, rows = 0, box_columns = 0, box_rows = 0, swizzle_bytes = 0;
+  int columns = 0, rows = 0, ld = 0, box_columns = 0, box_rows = 0, swizzle_bytes = 0;
 };
 enum class Evict { normal, first, last };
 inline void prefetch_tensor_map(const TensorMap*) {}
@@ -241,7 +293,7 @@ void tma_load_multicast(u32 target, const TensorMap* map, u32 barrier, int colum
       if ((mask >> rank & 1) == 0) continue;
       for_box(*map, map_to_rank(target, rank), column, row, [&](int y, int x, u32 address) {
         const bool inside = y < map->rows && x < map->columns;
-        const u16 value = inside ? map->base[static_cast<std::int64_t>(y) * map->columns + x] : 0;
+        const u16 value = inside ? map->base[static_cast<std::int64_t>(y) * map->ld + x] : 0;
         std::memcpy(emulation::shared_memory(*cluster, address, 2), &value, 2);
       });
       emulation::arrive(emulation::async_barrier(*cluster, map_to_rank(barrier, rank)), 0,
@@ -258,7 +310,7 @@ inline void tma_store(const TensorMap* map, u32 source, int column, int row) {
   Grid::current().fiber().open_group.push_back([=] {
     for_box(*map, source, column, row, [&](int y, int x, u32 address) {
       if (y >= map->rows || x >= map->columns) return;
-      std::memcpy(map->base + static_cast<std::int64_t>(y) * map->columns + x,
+      std::memcpy(map->base + static_cast<std::int64_t>(y) * map->ld + x,
                   emulation::shared_memory(*cluster, address, 2), 2);
     });
   });
@@ -301,6 +353,8 @@ void wgmma_wait() {
 }
 template <int kCount>
 void pin_registers(float (&)[kCount]) {}
+template <int kCount>
+void pin_registers(u32 (&)[kCount]) {}
 inline u64 matrix_descriptor(u32 address, int leading_bytes, int stride_bytes, int swizzle_bytes) {
   const u64 mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
   return static_cast<u64>((address & 0x3ffff) >> 4) | static_cast<u64>(leading_bytes >> 4) << 16 |
@@ -333,6 +387,21 @@ struct Wgmma {
         for (u32 k = 0; k < 16; ++k) sum += row_of_a[k] * operand_element<kElement>(b, kTransposeB, column, k);
       }
     }
+  }
+};
+// Rounded once an instruction; in what steps the hardware sums is not told.
+template <int kN>
+struct WgmmaF16 {
+  template <Element kElement, bool kTransposeA, bool kTransposeB>
+  static void issue(u32 (&d)[kN / 4], u64 a, u64 b, u32 accumulate) {
+    float sums[kN / 2];
+    for (u32 i = 0; i < kN / 4; ++i) {
+      const FloatPair pair = unpack<kElement>(d[i]);
+      sums[2 * i] = pair.x;
+      sums[2 * i + 1] = pair.y;
+    }
+    Wgmma<kN>::template issue<kElement, kTransposeA, kTransposeB>(sums, a, b, accumulate);
+    for (u32 i = 0; i < kN / 4; ++i) d[i] = pack<kElement>(sums[2 * i], sums[2 * i + 1]);
   }
 };
 

@@ -36,5 +36,12 @@ template <Element kElement>
 u32 pack(float low, float high) {
   return from_float<kElement>(low) | static_cast<u32>(from_float<kElement>(high)) << 16;
 }
+struct FloatPair {
+  float x, y;
+};
+template <Element kElement>
+FloatPair unpack(u32 word) {
+  return {to_float<kElement>(static_cast<u16>(word)), to_float<kElement>(static_cast<u16>(word >> 16))};
+}
 
 }  // namespace warpsmith::device

@@ -22,4 +22,15 @@ void load_global(const void* source, bool valid, u64, u32* words) {
   std::memcpy(words, source, kBytes);
 }
 
+inline u32 load_global_pair(const void* source, bool both, bool low, bool high) {
+  u32 word = 0, upper = 0;
+  if (both) {
+    load_global<4, LoadHint::keep, 0>(source, true, 0, &word);
+    return word;
+  }
+  load_global<2, LoadHint::keep, 0>(source, low, 0, &word);
+  load_global<2, LoadHint::keep, 0>(static_cast<const u16*>(source) + 1, high, 0, &upper);
+  return word | upper << 16;
+}
+
 }  // namespace warpsmith::device

@@ -27,4 +27,14 @@ void mma_16x8x16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   __syncwarp();
 }
 
+// Rounded once an instruction; in what steps the hardware sums is not told.
+template <Element kElement>
+void mma_16x8x16(u32 (&d)[2], const u32 (&a)[4], u32 b0, u32 b1) {
+  const FloatPair upper = unpack<kElement>(d[0]), lower = unpack<kElement>(d[1]);
+  float sums[4] = {upper.x, upper.y, lower.x, lower.y};
+  mma_16x8x16<kElement>(sums, a, b0, b1);
+  d[0] = pack<kElement>(sums[0], sums[1]);
+  d[1] = pack<kElement>(sums[2], sums[3]);
+}
+
 }  // namespace warpsmith::device

@@ -34,7 +34,7 @@ constexpr int max(int a, int b) { return a > b ? a : b; }
 
 inline unsigned char shared[1];  // only its name is used: shared addresses are offsets
 inline u32 shared_address(const void*) { return 0; }
-inline bool is_first_lane() { return threadIdx.x % 32 == 0; }
+inline bool is_elected_lane() { return threadIdx.x % 32 == 0; }
 inline int warp_uniform(int value) { return value; }
 
 }  // namespace warpsmith::device

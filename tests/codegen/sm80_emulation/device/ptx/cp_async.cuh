@@ -1,0 +1,4 @@
+// Instead of src/device/ptx: the same functions on the host.
+#pragma once
+
+#include "sm80_instructions.h"
