@@ -1,7 +1,7 @@
-// warpsmith-nvrtc: compiles one CUDA source to a cubin with NVRTC. Reads a JSON line {"options": [...]} and then the
-// source from stdin; writes the cubin to --output and {"ok", "log"} (or {"environment"}) to stdout. Its parent limits
-// its memory, time and output. No include path is given, sources that name files are refused, and where the kernel
-// offers Landlock the process cannot open files but NVRTC's own.
+// warpsmith-nvrtc: compiles one CUDA source with NVRTC, to a cubin or, for a virtual architecture (compute_80), to PTX.
+// Reads a JSON line {"options": [...]} and then the source from stdin; writes the result to --output and {"ok", "log"}
+// (or {"environment"}) to stdout. Its parent limits its memory, time and output. No include path is given, sources that
+// name files are refused, and where the kernel offers Landlock the process cannot open files but NVRTC's own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -87,6 +87,15 @@ class Program {
     return nvrtcGetCUBIN(program_, bytes.data()) == NVRTC_SUCCESS ? bytes : std::string();
   }
 
+  std::string ptx() const {
+    std::size_t size = 0;
+    if (nvrtcGetPTXSize(program_, &size) != NVRTC_SUCCESS || size <= 1) return {};
+    std::string text(size, '\0');
+    if (nvrtcGetPTX(program_, text.data()) != NVRTC_SUCCESS) return {};
+    text.resize(std::strlen(text.c_str()));
+    return text;
+  }
+
  private:
   nvrtcProgram program_ = nullptr;
   nvrtcResult status_;
@@ -114,9 +123,10 @@ json compile(const std::string& source, std::vector<std::string> options, int ou
   }
   std::string log = program.log();
   if (result != NVRTC_SUCCESS) return {{"ok", false}, {"log", log.empty() ? nvrtcGetErrorString(result) : log}};
-  const std::string cubin = program.cubin();
-  if (cubin.empty()) return {{"ok", false}, {"log", "NVRTC produced no machine code"}};
-  if (!write_all(output, cubin)) {
+  std::string binary = program.cubin();
+  if (binary.empty()) binary = program.ptx();
+  if (binary.empty()) return {{"ok", false}, {"log", "NVRTC produced neither machine code nor PTX"}};
+  if (!write_all(output, binary)) {
     return {{"environment", fmt::format("compile cache: cannot write: {}", std::strerror(errno))}};
   }
   return {{"ok", true}, {"log", log}};
@@ -146,6 +156,6 @@ int serve(const char* output_path) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) return print_version();
   if (argc == 3 && std::strcmp(argv[1], "--output") == 0) return serve(argv[2]);
-  std::cerr << "usage: warpsmith-nvrtc --version | --output CUBIN < request\n";
+  std::cerr << "usage: warpsmith-nvrtc --version | --output FILE < request\n";
   return 2;
 }

@@ -29,7 +29,13 @@ constexpr std::size_t kLargestSource = kMaxSourceBytes + (64 << 10);  // with th
 constexpr const char* kRules = "source-guard 2, cubin 1";
 
 const EntryNames kCudaNames = {"kernel.cubin", "kernel.cu"};
+const EntryNames kPtxNames = {"kernel.ptx", "kernel.cu"};
 const EntryNames kCppNames = {"kernel.so", "kernel.cpp"};
+
+const EntryNames& names_of(const Candidate& candidate) {
+  if (candidate.language != Language::cuda) return kCppNames;
+  return candidate.arch.starts_with("compute_") ? kPtxNames : kCudaNames;
+}
 
 // Unannotated functions count as device functions (a candidate has no host code); ptxas reports resources.
 std::vector<std::string> nvrtc_flags(const std::string& arch) {
@@ -125,9 +131,10 @@ struct Compiled {
 
 // The helper answers on stdout with one JSON object: {"ok", "log"} or {"environment": "..."}.
 Result<Compiled> run_nvrtc(const CompilerOptions& options, const CompilerIdentity& compiler,
-                           const std::vector<std::string>& flags, const std::string& source, const fs::path& draft) {
+                           const std::vector<std::string>& flags, const std::string& source, const fs::path& draft,
+                           const std::string& binary) {
   ProcessRequest request = limited_request(options, draft);
-  request.argv = {compiler.program.string(), "--output", (draft / kCudaNames.binary).string()};
+  request.argv = {compiler.program.string(), "--output", (draft / binary).string()};
   request.stdin_text = nlohmann::json{{"options", flags}}.dump() + "\n" + source;
   request.limits.output_bytes = 8 << 20;
   request.limits.file_bytes = kLargestCubin;
@@ -159,13 +166,22 @@ Result<Compiled> run_host(const CompilerOptions& options, const CompilerIdentity
 Compiler::Compiler(CompilerOptions options)
     : options_(std::move(options)), identities_(std::make_shared<CompilerIdentities>(options_)) {}
 
+std::optional<Artifact> Compiler::find(const Candidate& candidate) const {
+  const bool cuda = candidate.language == Language::cuda;
+  const Result<CompilerIdentity> compiler = cuda ? identities_->nvrtc() : identities_->host();
+  if (!compiler.ok() || !plain_arch(candidate.arch)) return std::nullopt;
+  const std::string key =
+      cache_key(*compiler, cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch), candidate.source);
+  return load_entry(options_.cache, key, names_of(candidate), candidate.source);
+}
+
 Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   const bool cuda = candidate.language == Language::cuda;
   if (!plain_arch(candidate.arch)) return failure(fmt::format("'{}' is not an architecture", candidate.arch));
   const Result<CompilerIdentity> compiler = cuda ? identities_->nvrtc() : identities_->host();
   if (!compiler.ok()) return compiler.error();
   const std::vector<std::string> flags = cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch);
-  const EntryNames& names = cuda ? kCudaNames : kCppNames;
+  const EntryNames& names = names_of(candidate);
   Artifact artifact;
   artifact.key = cache_key(*compiler, flags, candidate.source);
   if (std::optional<Artifact> entry = load_entry(options_.cache, artifact.key, names, candidate.source)) return *entry;
@@ -180,10 +196,11 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   if (!draft.ok()) return draft.error();
   const Status written = write_file_atomic(draft->path() / names.source, candidate.source);
   if (!written.ok()) return written.error();
-  const Result<Compiled> compiled = cuda ? run_nvrtc(options_, *compiler, flags, candidate.source, draft->path())
-                                         : run_host(options_, *compiler, flags, draft->path());
+  const Result<Compiled> compiled =
+      cuda ? run_nvrtc(options_, *compiler, flags, candidate.source, draft->path(), names.binary)
+           : run_host(options_, *compiler, flags, draft->path());
   if (!compiled.ok()) return compiled.error();
-  if (cuda) {
+  if (&names == &kCudaNames) {
     if (const Status accepted = check_binary(draft->path() / names.binary); !accepted) return accepted.error();
   }
   artifact.log = compiled->log;

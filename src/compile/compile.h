@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ void to_json(nlohmann::json& json, const ResourceReport& report);
 void from_json(const nlohmann::json& json, ResourceReport& report);
 
 struct Artifact {
-  std::filesystem::path binary;  // a cubin or a shared object, inside the cache
+  std::filesystem::path binary;  // a cubin, PTX or a shared object, inside the cache
   std::filesystem::path source;  // the text that was compiled, beside it
   std::string key;               // SHA-256 over compiler identity, flags, architecture and source
   ResourceReport resources;
@@ -56,9 +57,14 @@ class Compiler {
  public:
   explicit Compiler(CompilerOptions options);
 
+  // A candidate for a virtual architecture ("compute_80") becomes PTX, which a driver compiles for the GPU it runs; its
+  // resources are not reported, and the evaluator takes machine code only.
   // Error: failed with the compiler's own words (first 4 KB) when it rejects the source, runs out of time or memory;
   // environment when there is no compiler or the cache cannot be written.
   Result<Artifact> compile(const Candidate& candidate) const;
+
+  // What an earlier compile of the candidate left in the cache; compiles nothing.
+  std::optional<Artifact> find(const Candidate& candidate) const;
 
   // Version strings of the compilers found ("nvrtc": "13.0", "c++": "g++ 12.2.0"); missing ones are absent.
   std::map<std::string, std::string> versions() const;
