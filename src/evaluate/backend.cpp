@@ -24,6 +24,12 @@ void Backend::idle(double seconds) {
   }
 }
 
+Status Backend::change_layout(Layout) { return failure("this device surveys one layout at a time"); }
+
+Result<int> Backend::keep_candidate() { return failure("this device times one candidate at a time"); }
+
+Result<nlohmann::json> Backend::compare_errors(int) { return failure("errors are compared on CUDA devices only"); }
+
 Result<std::vector<std::string>> Backend::open_exhaustive(double, const WorkProgress&) {
   return failure("an exhaustive search of library configurations exists for cuBLASLt, on CUDA devices, only");
 }

@@ -44,6 +44,7 @@ struct GateStep {
   Criterion criterion = Criterion::bound;
   std::uint16_t poison = 0;
   Place place = Place::fresh;
+  Factors factors{};  // of a scaled problem; with beta, C holds input_c() before the run, not poison
 };
 
 // What a step showed. The rest has no meaning after a fault or a crash.
@@ -71,6 +72,14 @@ class Backend {
   // Loads a compiled candidate; only one is loaded at a time.
   virtual Status load(const Artifact& artifact, const nlohmann::json& launch) = 0;
   virtual void unload() = 0;
+
+  // --- several candidates of a shape at once ---
+  // The prepared problem with operands stored in another layout: the same values, and references that are known stay
+  // known. What is loaded is unloaded.
+  virtual Status change_layout(Layout layout);
+  // Sets the loaded candidate aside. From now on, and until another problem is prepared, it is the subject whose number
+  // (negative) is returned; none is loaded.
+  virtual Result<int> keep_candidate();
 
   // --- gates ---
   // Fills A and B (at addresses that differ from run to run), builds the FP64 reference, or reuses the one it made for
@@ -101,8 +110,13 @@ class Backend {
   virtual Result<CheckReport> check_dependent_launch() { return CheckReport{true, {}, 0, 0}; }
 
   // --- timing ---
-  // Subjects are numbered: 0 is the loaded candidate, 1.. the baselines that open_baselines() listed.
+  // Subjects are numbered: 0 is the loaded candidate, -1, -2.. those that were kept, 1.. the baselines that
+  // open_baselines() listed.
   virtual Result<std::vector<std::string>> open_baselines() = 0;  // names; tunes them where they can be tuned
+  // What tuning chose for this problem, in the backend's own form, and the same given back before open_baselines():
+  // then only those are timed again. Null: nothing is known.
+  virtual nlohmann::json baseline_choices() { return nullptr; }
+  virtual void suggest_baselines(const nlohmann::json& choices) { static_cast<void>(choices); }
   // Searches all configurations of a library for at most `seconds` and adds the fastest to the baselines. Returns the
   // names that were added.
   virtual Result<std::vector<std::string>> open_exhaustive(double seconds, const WorkProgress& progress);
@@ -138,6 +152,9 @@ class Backend {
   virtual std::vector<int> peers() const { return {}; }               // ordinals of further devices of the same type
   // After timing: the outputs that the timed launches wrote are right (their reference was made beforehand).
   virtual CheckReport check_timed_outputs(int subject) = 0;
+  // Errors against FP64 on inputs of large magnitude, of a candidate that was kept and of what the baselines' library
+  // computes in its layout with FP32 and with narrower accumulation. Error: failed where the device compares none.
+  virtual Result<nlohmann::json> compare_errors(int candidate);
 };
 
 // The worker's main loop: reads requests from its parent, writes answers and stage notices, until the channel closes.

@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/subprocess.h"
 #include "evaluate/protocol.h"
+#include "evaluate/survey.h"
 #include "evaluate/timing.h"
 
 namespace warpsmith {
@@ -121,6 +122,35 @@ class ProcessEvaluator final : public Evaluator {
     auto report = comparison_report(request_for("self", problem, options_.seed, effort));
     if (!report) return report.error();
     return std::move(report->subjects);
+  }
+
+  Result<SurveyReport> survey(const SurveyRequest& asked) override {
+    TimingEffort effort;
+    effort.seconds = asked.seconds;
+    effort.server = asked.server;
+    for (const TimingMode mode : asked.modes) {
+      if (mode == TimingMode::server) effort.mode = mode;
+    }
+    WorkerRequest request = request_for("survey", asked.problem, asked.seed, effort);
+    request.survey = asked;
+    if (const Status ready = ensure_worker(); !ready) return ready.error();
+    const Exchange answer = exchange(request);
+    if (const auto* error = std::get_if<Error>(&answer)) {
+      drop_worker();
+      return *error;
+    }
+    if (const auto* loss = std::get_if<WorkerLoss>(&answer)) {
+      return failure(fmt::format("the worker was lost in stage {}: {}", loss->stage, loss->reason));
+    }
+    try {
+      auto report = std::get<nlohmann::json>(answer).get<SurveyReport>();
+      for (const auto& [name, version] : report.versions) machine_.versions[name] = version;
+      for (const SurveyCandidate& candidate : asked.candidates) confirm_leap(asked, candidate, report);
+      return report;
+    } catch (const nlohmann::json::exception& error) {
+      drop_worker();
+      return failure(fmt::format("the worker's answer is garbled: {}", error.what()));
+    }
   }
 
   void on_progress(std::function<void(double, const std::string&)> listener) override {
@@ -261,6 +291,38 @@ class ProcessEvaluator final : public Evaluator {
     return ok_status();
   }
 
+  // Of a survey's offline times.
+  void confirm_leap(const SurveyRequest& asked, const SurveyCandidate& candidate, SurveyReport& report) {
+    const auto offline = report.modes.find(std::string(to_string(TimingMode::offline)));
+    if (offline == report.modes.end()) return;
+    std::vector<Measurement>& subjects = offline->second;
+    const auto ours = std::find_if(subjects.begin(), subjects.end(),
+                                   [&](const Measurement& one) { return one.subject == candidate.name; });
+    if (ours == subjects.end()) return;
+    const double time_us = ours->cold.median_us;
+    std::size_t baselines = 0;
+    for (const Measurement& one : subjects) {
+      if (one.subject.starts_with("ours-")) continue;
+      ++baselines;
+      if (!(time_us * kLeapOverBaseline < one.cold.median_us)) return;
+    }
+    if (baselines == 0) return;
+    Problem problem = asked.problem;
+    problem.layout = candidate.layout;
+    WorkerRequest request = request_for("evaluate", problem, asked.seed, {});
+    request.binary = candidate.binary;
+    request.key = candidate.key;
+    request.launch = candidate.launch;
+    request.order_nondeterministic = candidate.order_nondeterministic;
+    request.nondeterminism_reason = candidate.nondeterminism_reason;
+    GateResult gate;
+    const std::string reason = fmt::format("more than {:g} times faster than every baseline", kLeapOverBaseline);
+    if (disagreement(request, time_us, reason, gate)) subjects.erase(ours);
+    for (SurveyReport::Proof& proof : report.proofs) {
+      if (proof.name == candidate.name) proof.gates.push_back(gate);
+    }
+  }
+
   double limit_of(const std::string& stage) const {
     if (stage == stage::kGates) return options_.limits.gate_seconds;
     if (stage == stage::kTiming) return options_.limits.timing_seconds + planned_seconds_;
@@ -390,6 +452,8 @@ class ProcessEvaluator final : public Evaluator {
 Result<std::vector<Measurement>> Evaluator::against_itself(const Problem&, const TimingEffort&) {
   return failure("this evaluator times no baselines");
 }
+
+Result<SurveyReport> Evaluator::survey(const SurveyRequest&) { return failure("this evaluator makes no surveys"); }
 
 Result<std::unique_ptr<Evaluator>> Evaluator::start(const EvaluatorOptions& options) {
   auto evaluator = std::make_unique<ProcessEvaluator>(options);

@@ -20,6 +20,9 @@
 
 namespace warpsmith {
 
+struct SurveyReport;
+struct SurveyRequest;
+
 struct EvaluateLimits {
   double gate_seconds = 60;      // wall time of all gates of one candidate (references are made beforehand, apart)
   double timing_seconds = 60;    // beyond the time that the effort asks for
@@ -75,6 +78,12 @@ class Evaluator {
 
   // Tuned baselines against themselves: each is two subjects, "NAME" and "NAME-again", one after the other.
   virtual Result<std::vector<Measurement>> against_itself(const Problem& problem, const TimingEffort& effort);
+
+  // A shape in all layouts beside all baselines (survey.h). A candidate that is more than kLeapOverBaseline times
+  // faster than every baseline is measured again, as in evaluate(), and does not hold where that disagrees. Error:
+  // failed for a worker that was lost or a subject that could not be timed; of a candidate that is wrong or crashes the
+  // report tells.
+  virtual Result<SurveyReport> survey(const SurveyRequest& request);
 
   // Called while long work goes on, with the share that is done and what it is.
   virtual void on_progress(std::function<void(double, const std::string&)> /*listener*/) {}

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace warpsmith {
@@ -18,9 +19,15 @@ struct GateInput {
   GateStep step;
 };
 
+// What scaled problems are scaled by, gate after gate. With beta = 0 C holds poison, which must not be read: so in the
+// first gate, and in those that launch on what C holds already.
+constexpr Factors kPlain = {1, 0};
+constexpr Factors kScales[] = {{1, 1}, {-1, 0.5F}, {0.5F, -1}};
+
 // All gates that compare one run with a reference, in order. The first is also the coverage and repeatability data.
-// The last two use data that nobody can have prepared for.
-std::vector<GateInput> gate_inputs(std::uint64_t seed, std::uint64_t fresh_seed) {
+// The last two use data that nobody can have prepared for. What the accumulator probe looks for is no fault where FP16
+// accumulation is asked for.
+std::vector<GateInput> gate_inputs(std::uint64_t seed, std::uint64_t fresh_seed, AccumulatorType accumulator) {
   std::vector<GateInput> result;
   constexpr InputKind kBoundKinds[] = {InputKind::normal,     InputKind::uniform, InputKind::positive,
                                        InputKind::wide_range, InputKind::large,   InputKind::subnormal,
@@ -28,13 +35,17 @@ std::vector<GateInput> gate_inputs(std::uint64_t seed, std::uint64_t fresh_seed)
   const auto add = [&](std::string gate, InputKind kind, Criterion criterion, std::uint64_t data_seed,
                        GateStep::Place place) {
     const std::uint16_t poison = kPoisonPatterns[result.size() % 2];
-    result.push_back({std::move(gate), {kind, data_seed, criterion, poison, place}});
+    const bool plain = result.empty() || place == GateStep::Place::kept;
+    const Factors factors = plain ? kPlain : kScales[(result.size() - 1) % std::size(kScales)];
+    result.push_back({std::move(gate), {kind, data_seed, criterion, poison, place, factors}});
   };
   for (const InputKind kind : kBoundKinds) {
     add(fmt::format("bound/{}", to_string(kind)), kind, Criterion::bound, seed, GateStep::Place::fresh);
   }
   add("exact", InputKind::zero_one, Criterion::exact, seed, GateStep::Place::fresh);
-  add("accumulator", InputKind::accumulator, Criterion::exact, seed, GateStep::Place::fresh);
+  if (accumulator == AccumulatorType::f32) {
+    add("accumulator", InputKind::accumulator, Criterion::exact, seed, GateStep::Place::fresh);
+  }
   add("freshness", InputKind::normal, Criterion::bound, fresh_seed, GateStep::Place::fresh);
   add("state", InputKind::normal, Criterion::bound, inputs::mix(fresh_seed + 1), GateStep::Place::kept);
   return result;
@@ -45,7 +56,7 @@ class GateRunner {
   GateRunner(Backend& backend, const GateOptions& options) : backend_(backend), options_(options) {}
 
   GateReport run() && {
-    const auto inputs = gate_inputs(options_.seed, options_.fresh_seed);
+    const auto inputs = gate_inputs(options_.seed, options_.fresh_seed, options_.accumulator);
     bool passed = run_normal(inputs.front());
     for (std::size_t i = 1; passed && i + 1 < inputs.size(); ++i) {
       passed = run_input(inputs[i]);
@@ -256,8 +267,8 @@ std::uint64_t draw_seed() {
   return seed;
 }
 
-Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed) {
-  for (const GateInput& input : gate_inputs(seed, fresh_seed)) {
+Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed, AccumulatorType accumulator) {
+  for (const GateInput& input : gate_inputs(seed, fresh_seed, accumulator)) {
     const GateStep& step = input.step;
     const bool same_place = step.place == GateStep::Place::kept;
     const Status filled = same_place ? backend.refill(step.kind, step.seed) : backend.fill(step.kind, step.seed);

@@ -22,7 +22,8 @@ struct GateOptions {
   std::uint64_t seed = 1;
   std::uint64_t fresh_seed = 2;         // of the gates `freshness` and `state`: one that no candidate's author can know
   bool order_nondeterministic = false;  // declared by the candidate: repeatability is then not demanded
-  std::string nondeterminism_reason;
+  std::string nondeterminism_reason{};
+  AccumulatorType accumulator = AccumulatorType::f32;  // the problem's
 };
 
 struct GateReport {
@@ -38,7 +39,8 @@ struct GateReport {
 std::uint64_t draw_seed();
 
 // Makes every input and reference that run_gates() with these seeds will use, so that its time is the candidate's own.
-Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed);
+Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_seed,
+                     AccumulatorType accumulator = AccumulatorType::f32);
 
 // The gate `precision`: what was judged on N(0,1) data, `when` in words (may be empty).
 GateResult precision_gate(const Precision& precision, std::string_view when);

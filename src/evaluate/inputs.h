@@ -326,4 +326,30 @@ WARPSMITH_HOST_DEVICE inline std::uint16_t input_b(const InputSpec& spec, std::i
   return inputs::value(spec, 1, k * spec.n + j);
 }
 
+// What C[i,j] holds before a run whose beta is not 0: of the size of results on N(0,1) data; -2 to 2 where results are
+// exact integers; subnormal, NaN and infinite where operands are.
+WARPSMITH_HOST_DEVICE inline std::uint16_t input_c(const InputSpec& spec, std::int64_t i, std::int64_t j) {
+  const std::int64_t index = i * spec.n + j;
+  const std::uint64_t bits = inputs::random_bits(spec, 2, index, 6);
+  if (spec.kind == InputKind::zero_one || spec.kind == InputKind::accumulator) {
+    return double_to_element(static_cast<double>(bits % 5) - 2.0, spec.element);
+  }
+  if (spec.kind == InputKind::subnormal) {
+    const std::uint64_t magnitude = (bits >> 1) & ((1u << (mantissa_bits(spec.element) + 1)) - 1);
+    return static_cast<std::uint16_t>((bits & 1) << 15 | magnitude);
+  }
+  if (spec.kind == InputKind::special && bits % 16 < 3) {
+    if (bits % 16 == 0) return quiet_nan_bits(spec.element);
+    return static_cast<std::uint16_t>(infinity_bits(spec.element) | (bits % 16 == 1 ? 0x8000 : 0));
+  }
+  const double x = inputs::standard_normal(spec, 2, index);
+  return double_to_element(x * power_of_two(inputs::log2_floor(spec.k) / 2), spec.element);
+}
+
+// Standard deviation of a product of one element of A and one of B, of the kinds whose elements are independent and
+// symmetric about 0 and all of one size; 0: of the others.
+WARPSMITH_HOST_DEVICE inline double term_spread(InputKind kind) {
+  return kind == InputKind::normal ? 1.0 : kind == InputKind::uniform ? 1.0 / 3.0 : 0.0;
+}
+
 }  // namespace warpsmith

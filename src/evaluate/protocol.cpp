@@ -15,6 +15,7 @@ void to_json(nlohmann::json& json, const WorkerRequest& request) {
           {"nondeterminism_reason", request.nondeterminism_reason},
           {"best_us", request.best_us},
           {"too_slow_us", request.too_slow_us}};
+  if (!request.survey.is_null()) json["survey"] = request.survey;
 }
 
 void from_json(const nlohmann::json& json, WorkerRequest& request) {
@@ -29,6 +30,7 @@ void from_json(const nlohmann::json& json, WorkerRequest& request) {
   json.at("nondeterminism_reason").get_to(request.nondeterminism_reason);
   json.at("best_us").get_to(request.best_us);
   json.at("too_slow_us").get_to(request.too_slow_us);
+  request.survey = json.value("survey", nlohmann::json());
 }
 
 void to_json(nlohmann::json& json, const ComparisonReport& report) {

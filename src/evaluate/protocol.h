@@ -25,7 +25,7 @@ inline constexpr const char* kTiming = "timing";
 }  // namespace stage
 
 struct WorkerRequest {
-  std::string operation;  // "machine", "peers", "evaluate", "compare", "baselines" or "self"
+  std::string operation;  // "machine", "peers", "evaluate", "compare", "baselines", "self" or "survey"
   std::string problem;    // to_string(Problem)
   std::uint64_t seed = 1;
   TimingEffort effort;
@@ -36,6 +36,7 @@ struct WorkerRequest {
   std::string nondeterminism_reason;
   double best_us = 0;      // evaluate: cold time of the best so far; 0: none
   double too_slow_us = 0;  // evaluate: stop early beyond this; 0: never
+  nlohmann::json survey;   // survey: a SurveyRequest, beside which nothing above counts
 };
 void to_json(nlohmann::json& json, const WorkerRequest& request);
 void from_json(const nlohmann::json& json, WorkerRequest& request);

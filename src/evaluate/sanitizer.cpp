@@ -198,6 +198,10 @@ std::vector<Problem> sanitizer_problems(const Problem& problem) {
       smaller.m = shrunk(problem.m);
       smaller.n = shrunk(problem.n);
       smaller.k = shrunk(problem.k);
+      // Gaps between rows keep their widths.
+      smaller.lda = smaller.a_cols() + problem.a_ld() - problem.a_cols();
+      smaller.ldb = smaller.b_cols() + problem.b_ld() - problem.b_cols();
+      smaller.ldc = smaller.n + problem.c_ld() - problem.n;
       if (smaller == problem) break;
       if (result.empty() || !(result.back() == smaller)) result.push_back(smaller);
     }

@@ -13,6 +13,8 @@
 #include "evaluate/backend.h"
 #include "evaluate/effort.h"
 #include "evaluate/verdict.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
 
 namespace warpsmith {
 
@@ -26,9 +28,12 @@ TimingStats summarize(std::vector<double> samples, int launches_per_sample);
 double exponential_wait(std::mt19937_64& generator, double rate);
 
 struct TimingSubject {
-  int number = 0;  // as in Backend: 0 the candidate, 1.. the baselines; one number may be timed under several names
+  int number =
+      0;  // as in Backend: 0 or less a candidate, 1.. the baselines; one number may be timed under several names
   std::string name;
-  bool pdl = false;  // time with programmatic dependent launch as well (mode offline)
+  bool pdl = false;   // time with programmatic dependent launch as well (mode offline)
+  bool warm = true;   // time warm operands as well, where the plan does
+  bool plain = true;  // time it without dependent launch
 };
 
 // The quoted samples of every subject (cold; in mode cuda_l2 warm): [subject][round], microseconds per launch. Samples
@@ -65,6 +70,10 @@ struct TimingReport {
 
 // Error: what the backend says of a subject that cannot be armed or timed, with the subject's name.
 Result<TimingReport> time_subjects(Backend& backend, const TimingPlan& plan);
+
+// Physics: no right kernel is faster than the floor. What is wrong with a measurement; nullopt: nothing.
+std::optional<std::string> under_physical_floor(const Problem& problem, const Machine& machine,
+                                                const Measurement& measured);
 
 // Wall time that a plan of so many subjects is meant to take at most, in seconds.
 double planned_seconds(const TimingEffort& effort, int subjects);

@@ -12,15 +12,12 @@
 #include "evaluate/gates.h"
 #include "evaluate/paired_score.h"
 #include "evaluate/protocol.h"
+#include "evaluate/survey.h"
 #include "evaluate/timing.h"
 
 namespace warpsmith {
 
 namespace {
-
-// Measured peaks of a CPU drift with its clock and with other load, and copies do not reach the bandwidth that reads
-// reach: there only a time well under the floor is impossible.
-constexpr double kCpuFloorTolerance = 0.75;
 
 // Screening: a few short cold batches. What they show to be the best so far is timed in full.
 constexpr double kScreeningBatchUs = 150;
@@ -51,6 +48,7 @@ class Worker {
       if (request.operation == "compare") return wrap(compare(request));
       if (request.operation == "baselines") return wrap(baselines(request));
       if (request.operation == "self") return wrap(against_itself(request));
+      if (request.operation == "survey") return wrap(survey(request));
       if (request.operation == "peers") return {{"done", backend_.peers()}};
       return {{"error", error_to_json(failure("unknown operation " + request.operation))}};
     } catch (const nlohmann::json::exception& error) {
@@ -77,17 +75,31 @@ class Worker {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_start_).count();
   }
 
+  // The prepared problem with operands stored in another order.
+  bool is_other_layout(const Problem& problem) const {
+    if (!problem_ || !problem.packed()) return false;
+    Problem same = *problem_;
+    same.layout = problem.layout;
+    return same == problem;
+  }
+
   // Operands, and the references of every gate with this seed; kept until another problem comes.
   Status prepare(const WorkerRequest& request, bool gates) {
     const auto problem = parse_problem(request.problem);
     if (!problem) return problem.error();
-    if (problem->accumulator != AccumulatorType::f32) {
-      return bad_input("results are judged as FP32 accumulation; FP16 accumulation has no gate");
+    if (problem->accumulator == AccumulatorType::f16 && problem->element != ElementType::f16) {
+      return bad_input("sums of bf16 elements are kept in f32; accepted with accumulator f16: f16 elements");
     }
     const bool new_problem = !problem_ || !(*problem_ == *problem);
     if (!new_problem && (!gates || seeds_.count(request.seed) != 0)) return ok_status();
     announce(stage::kPrepare);
-    if (new_problem) {
+    std::uint64_t fresh_seed = draw_seed();
+    if (new_problem && is_other_layout(*problem) && backend_.change_layout(problem->layout)) {
+      // The references are known: they are those of these seeds.
+      if (const auto known = seeds_.find(request.seed); known != seeds_.end()) fresh_seed = known->second;
+      seeds_.clear();
+      problem_ = *problem;
+    } else if (new_problem) {
       problem_.reset();
       seeds_.clear();
       baseline_names_.reset();
@@ -96,8 +108,8 @@ class Worker {
       problem_ = *problem;
     }
     if (!gates) return ok_status();
-    const std::uint64_t fresh_seed = draw_seed();
-    if (const Status ready = prepare_gates(backend_, request.seed, fresh_seed); !ready) return ready;
+    if (const Status ready = prepare_gates(backend_, request.seed, fresh_seed, problem_->accumulator); !ready)
+      return ready;
     seeds_[request.seed] = fresh_seed;
     return ok_status();
   }
@@ -133,7 +145,7 @@ class Worker {
 
   GateReport prove(const WorkerRequest& request) {
     return run_gates(backend_, {request.seed, seeds_.at(request.seed), request.order_nondeterministic,
-                                request.nondeterminism_reason});
+                                request.nondeterminism_reason, problem_->accumulator});
   }
 
   TimingSubject candidate_subject(const WorkerRequest& request) const {
@@ -230,7 +242,7 @@ class Worker {
       return std::nullopt;
     }
     const Measurement& measured = timed->measurements.front();
-    if (const auto reason = impossible(measured)) {
+    if (const auto reason = under_physical_floor(*problem_, backend_.machine(), measured)) {
       verdict.outcome = verdict::Suspicious{*reason, measured.cold.median_us};
       return std::nullopt;
     }
@@ -244,22 +256,6 @@ class Worker {
       gates.push_back(precision_gate(outputs.precision, "in the outputs of timed launches"));
     }
     return gates.back().passed;
-  }
-
-  // Physics: no correct kernel is faster than the floor.
-  std::optional<std::string> impossible(const Measurement& measured) const {
-    const double tolerance = backend_.machine().kind == "cpu" ? kCpuFloorTolerance : 1.0;
-    for (const bool cold : {true, false}) {
-      const double floor_us = tolerance * physical_floor_us(*problem_, backend_.machine(), cold);
-      const TimingStats& stats = cold ? measured.cold : measured.warm;
-      if (stats.samples == 0) continue;
-      const double time_us = stats.median_us;
-      if (!(time_us >= floor_us)) {
-        return fmt::format("{} time {:.3f} us is under the physical floor of {:.3f} us", cold ? "cold" : "warm",
-                           time_us, floor_us);
-      }
-    }
-    return std::nullopt;
   }
 
   Result<ComparisonReport> compare(const WorkerRequest& request) {
@@ -317,6 +313,15 @@ class Worker {
     return report;
   }
 
+  // The backend holds another problem afterwards.
+  Result<SurveyReport> survey(const WorkerRequest& request) {
+    problem_.reset();
+    seeds_.clear();
+    baseline_names_.reset();
+    return survey_shape(backend_, request.survey.get<SurveyRequest>(),
+                        {[this](const char* stage) { announce(stage); }, [this] { poisoned(); }});
+  }
+
   // The released criterion: {0,1} inputs, results below 2048, every bit right. Nothing else is asked.
   GateReport prove_as_cuda_l2(const WorkerRequest& request) {
     GateReport report;
@@ -372,7 +377,7 @@ class Worker {
       }
     }
     if (!subjects.empty() && subjects.front().number == 0 && plan.mode != TimingMode::cuda_l2) {
-      const auto reason = impossible(timed->measurements.front());
+      const auto reason = under_physical_floor(*problem_, backend_.machine(), timed->measurements.front());
       report.gates.push_back({"physics", !reason, reason.value_or(""), 0});
     }
     report.score = paired_score(timed->rounds, subjects, layout);

@@ -196,8 +196,10 @@ class DeviceCandidate final : public Candidate {
       case KernelArgument::Kind::float32:
         value.real = argument.real;
         break;
+      case KernelArgument::Kind::alpha:
+      case KernelArgument::Kind::beta:
       case KernelArgument::Kind::tensor_map:
-        give_up("no tensor maps here");
+        give_up("neither tensor maps nor factors here");
     }
     return value;
   }

@@ -176,7 +176,7 @@ TEST(Bound, RefusesWhatNoOrderGives) {
     const InputSpec spec{InputKind::positive, 5, 1, 1, k, kF16};
     const auto terms = terms_of(spec, 0, 0);
     const double c64 = total(terms);
-    const double allowed = allowed_error(c64, magnitude(terms), k, kF16);
+    const double allowed = allowed_error(expected_sum(c64, magnitude(terms), {k}), kF16);
     EXPECT_FALSE(within_bound(c64 + 4 * allowed, terms, spec)) << k;
     EXPECT_FALSE(within_bound(c64 - 4 * allowed, terms, spec)) << k;
   }

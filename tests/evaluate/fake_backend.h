@@ -34,6 +34,7 @@ class FakeBackend : public Backend {
   // State that kernels may touch.
   Problem problem{6, 10, 64};
   InputSpec spec;
+  Factors factors;  // of the step that runs, where the problem is a scaled one
   std::vector<std::uint16_t> a, b, c;
   bool red_zone_hit = false;
   int runs = 0;
@@ -59,8 +60,12 @@ class FakeBackend : public Backend {
   }
   void multiply() {
     for (std::int64_t i = 0; i < problem.m; ++i) {
-      for (std::int64_t j = 0; j < problem.n; ++j)
-        c[at(i, j, problem.n)] = double_to_element(product(i, j), problem.element);
+      for (std::int64_t j = 0; j < problem.n; ++j) {
+        std::uint16_t& out = c[at(i, j, problem.n)];
+        double value = static_cast<double>(factors.alpha) * product(i, j);
+        if (factors.beta != 0) value += static_cast<double>(factors.beta) * element_to_double(out, problem.element);
+        out = double_to_element(value, problem.element);
+      }
     }
   }
   static std::size_t at(std::int64_t row, std::int64_t col, std::int64_t cols) {
@@ -90,10 +95,17 @@ class FakeBackend : public Backend {
     b_before_ = b;
     return ok_status();
   }
+  GateObservation run_step(const GateStep& step) override {
+    factors = problem.scaled() ? step.factors : Factors{};
+    return Backend::run_step(step);
+  }
   Status run_once(std::uint16_t poison) override {
     ++runs;
     if (!run_error.empty() && spec.kind == fail_at) return failure(run_error);
     c.assign(static_cast<std::size_t>(problem.m * problem.n), poison);
+    for (std::int64_t i = 0; factors.beta != 0 && i < problem.m; ++i) {
+      for (std::int64_t j = 0; j < problem.n; ++j) c[at(i, j, problem.n)] = input_c(spec, i, j);
+    }
     kernel(*this);
     return ok_status();
   }
@@ -106,17 +118,22 @@ class FakeBackend : public Backend {
       for (std::int64_t j = 0; j < problem.n; ++j) {
         double magnitudes = 0;
         const double c64 = product(i, j, &magnitudes);
-        const auto range = acceptable_range(criterion, c64, magnitudes, problem.k, problem.element);
+        Expected expected = expected_sum(c64, magnitudes, {problem.k, problem.accumulator, term_spread(spec.kind)});
+        if (problem.scaled()) {
+          expected =
+              expected_scaled(expected, magnitudes, factors, element_to_double(input_c(spec, i, j), problem.element));
+        }
+        const auto range = acceptable_range(criterion, expected, problem.element);
         const std::uint16_t got = c[at(i, j, problem.n)];
         if (!range.contains(got, problem.element)) ++report.bad;
-        if (is_misrounded(got, range, c64, problem.element)) ++report.precision.misrounded;
+        if (is_misrounded(got, range, expected.value, problem.element)) ++report.precision.misrounded;
       }
     }
     a = touched_a;
     b = touched_b;
     report.passed = report.bad == 0;
     report.precision.elements = problem.m * problem.n;
-    report.precision.limit = misrounding_limit(problem.k, problem.element);
+    report.precision.limit = misrounding_limit(problem.k, problem.element, problem.accumulator);
     return report;
   }
   CheckReport check_untouched() override {

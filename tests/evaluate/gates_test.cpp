@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "fake_backend.h"
 
 namespace warpsmith {
@@ -74,6 +76,131 @@ TEST(Gates, ARedZoneHitOnlyOnLaterInputs) {
   FakeBackend backend;
   backend.kernel = after_honest([](FakeBackend& self) { self.red_zone_hit = self.spec.kind == InputKind::large; });
   expect_failure(backend, "coverage", "on large inputs");
+}
+
+// --- scaled problems ---
+
+FakeBackend scaled_backend() {
+  FakeBackend backend;
+  backend.problem.scaling = Scaling::alpha_beta;
+  return backend;
+}
+
+TEST(Gates, AnHonestScaledCandidatePassesAll) {
+  for (const ElementType element : {ElementType::f16, ElementType::bf16}) {
+    FakeBackend backend = scaled_backend();
+    backend.problem.element = element;
+    std::vector<std::pair<float, float>> factors;
+    backend.kernel = after_honest([&](FakeBackend& self) {
+      const std::pair<float, float> now{self.factors.alpha, self.factors.beta};
+      if (std::find(factors.begin(), factors.end(), now) == factors.end()) factors.push_back(now);
+    });
+    const GateReport report = gates_of(backend);
+    EXPECT_TRUE(report.passed()) << report.gates.back().gate << ": " << report.gates.back().detail;
+    EXPECT_EQ(factors, (std::vector<std::pair<float, float>>{{1, 0}, {1, 1}, {-1, 0.5F}, {0.5F, -1}}));
+  }
+}
+
+TEST(Gates, AScaledCandidateThatIgnoresC) {
+  FakeBackend backend = scaled_backend();
+  backend.kernel = [](FakeBackend& self) {
+    const Factors given = std::exchange(self.factors, {self.factors.alpha, 0});
+    self.multiply();
+    self.factors = given;
+  };
+  expect_failure(backend, "bound/uniform");
+}
+
+TEST(Gates, AScaledCandidateThatIgnoresAlpha) {
+  FakeBackend backend = scaled_backend();
+  backend.kernel = [](FakeBackend& self) {
+    const Factors given = std::exchange(self.factors, {1, self.factors.beta});
+    self.multiply();
+    self.factors = given;
+  };
+  expect_failure(backend, "bound/positive");
+}
+
+TEST(Gates, AScaledCandidateThatReadsCWithoutBeta) {
+  FakeBackend backend = scaled_backend();
+  backend.kernel = [](FakeBackend& self) {
+    const auto before = self.c;
+    self.multiply();
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const double old = element_to_double(before[i], self.problem.element);  // NaN, where beta is 0
+      const double value = element_to_double(self.c[i], self.problem.element);
+      if (self.factors.beta == 0) self.c[i] = double_to_element(value + 0 * old, self.problem.element);
+    }
+  };
+  expect_failure(backend, "bound/normal");
+}
+
+// Rounded to 16 bits before C is added, and once more after it.
+TEST(Gates, AScaledCandidateThatRoundsTwice) {
+  FakeBackend backend = scaled_backend();
+  backend.problem = {40, 50, 64, Layout::nn, ElementType::f16, AccumulatorType::f32, Scaling::alpha_beta};
+  backend.kernel = [](FakeBackend& self) {
+    for (std::int64_t i = 0; i < self.problem.m; ++i) {
+      for (std::int64_t j = 0; j < self.problem.n; ++j) {
+        std::uint16_t& out = self.c[FakeBackend::at(i, j, self.problem.n)];
+        const std::uint16_t sum = double_to_element(self.factors.alpha * self.product(i, j), ElementType::f16);
+        double value = element_to_double(sum, ElementType::f16);
+        if (self.factors.beta != 0) value += self.factors.beta * element_to_double(out, ElementType::f16);
+        out = double_to_element(value, ElementType::f16);
+      }
+    }
+  };
+  const GateReport report = gates_of(backend);
+  EXPECT_FALSE(report.passed()) << "the share of misrounded results, if no bound, shows it";
+}
+
+// --- FP16 accumulation ---
+
+// Sixteen products at once are added to a sum that is kept in FP16.
+void multiply_in_f16(FakeBackend& self) {
+  const auto element = [&](const std::vector<std::uint16_t>& matrix, std::int64_t row, std::int64_t column,
+                           std::int64_t columns) {
+    return element_to_double(matrix[FakeBackend::at(row, column, columns)], ElementType::f16);
+  };
+  const Problem& p = self.problem;
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < p.k; k += 16) {
+        for (std::int64_t x = k; x < std::min(k + 16, p.k); ++x) {
+          sum += element(self.a, i, x, p.k) * element(self.b, x, j, p.n);
+        }
+        sum = element_to_double(double_to_element(sum, ElementType::f16), ElementType::f16);
+      }
+      self.c[FakeBackend::at(i, j, p.n)] = double_to_element(sum, ElementType::f16);
+    }
+  }
+}
+
+TEST(Gates, Fp16AccumulationPassesWhereItIsAskedForAlone) {
+  FakeBackend backend;
+  backend.problem = {20, 30, 512};
+  backend.kernel = multiply_in_f16;
+  EXPECT_FALSE(gates_of(backend).passed());
+  backend.problem.accumulator = AccumulatorType::f16;
+  const GateReport report = gates_of(backend, {.accumulator = AccumulatorType::f16});
+  EXPECT_TRUE(report.passed()) << report.gates.back().gate << ": " << report.gates.back().detail;
+  for (const GateResult& gate : report.gates) {
+    EXPECT_NE(gate.gate, "accumulator");
+    EXPECT_NE(gate.gate, "precision");
+  }
+}
+
+TEST(Gates, WhatIsWrongIsWrongInFp16Too) {
+  FakeBackend backend;
+  backend.problem = {20, 30, 512, Layout::nn, ElementType::f16, AccumulatorType::f16};
+  backend.kernel = [](FakeBackend& self) {
+    multiply_in_f16(self);
+    self.c[11] = 0;
+  };
+  EXPECT_FALSE(gates_of(backend, {.accumulator = AccumulatorType::f16}).passed());
+  backend.kernel = [](FakeBackend& self) { std::fill(self.c.begin(), self.c.end(), std::uint16_t{0}); };
+  EXPECT_EQ(gates_of(backend, {.accumulator = AccumulatorType::f16}).gates.back().gate, "bound/normal");
 }
 
 TEST(Gates, NaNIsNoWildcard) {

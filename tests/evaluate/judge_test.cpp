@@ -7,6 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <vector>
+
+#include "evaluate/inputs.h"
 
 namespace warpsmith {
 namespace {
@@ -183,6 +186,134 @@ TEST(Judge, EverySinglePrecisionSumPasses) {
         }
       }
     }
+  }
+}
+
+// --- FP16 sums and scaled results ---
+
+double to_f16(double x, bool truncates) {
+  const std::uint16_t nearest = double_to_element(x, kF16);
+  const double value = element_to_double(nearest, kF16);
+  const bool away = std::fabs(value) > std::fabs(x);
+  return truncates && away ? element_to_double(static_cast<std::uint16_t>(nearest - 1), kF16) : value;
+}
+
+// Sums in FP16, `step` products at once, rounded to nearest or truncated after each step.
+double f16_sum(const std::vector<double>& terms, std::size_t step, bool truncates) {
+  double sum = 0;
+  for (std::size_t i = 0; i < terms.size(); i += step) {
+    for (std::size_t j = i; j < std::min(i + step, terms.size()); ++j) sum += terms[j];
+    sum = to_f16(sum, truncates);
+  }
+  return sum;
+}
+
+struct Terms {
+  std::vector<double> values;
+  double sum = 0, magnitude = 0;
+};
+
+Terms draw_terms(std::mt19937_64& random, std::int64_t k, InputKind kind) {
+  const InputSpec spec{kind, random(), 1, 1, k, kF16};
+  Terms terms;
+  for (std::int64_t x = 0; x < k; ++x) {
+    terms.values.push_back(element_to_double(input_a(spec, 0, x), kF16) * element_to_double(input_b(spec, x, 0), kF16));
+    terms.sum += terms.values.back();
+    terms.magnitude += std::fabs(terms.values.back());
+  }
+  return terms;
+}
+
+TEST(Judge, Fp16SumsAreWithinTheirBound) {
+  std::mt19937_64 random(5);
+  for (const InputKind kind : {InputKind::normal, InputKind::uniform, InputKind::positive, InputKind::subnormal}) {
+    for (const std::int64_t k : {1, 17, 64, 1000, 4096, 16384}) {
+      for (int i = 0; i < 20; ++i) {
+        const Terms terms = draw_terms(random, k, kind);
+        const Expected expected =
+            expected_sum(terms.sum, terms.magnitude, {k, AccumulatorType::f16, term_spread(kind)});
+        const AcceptableRange range = acceptable_range(Criterion::bound, expected, kF16);
+        for (const std::size_t step : {8u, 16u}) {
+          for (const bool truncates : {false, true}) {
+            const std::uint16_t got = double_to_element(f16_sum(terms.values, step, truncates), kF16);
+            EXPECT_TRUE(range.contains(got, kF16))
+                << static_cast<int>(kind) << " " << k << " " << step << " " << truncates;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Judge, TheBoundOfFp16SumsStillTellsResults) {
+  std::mt19937_64 random(6);
+  for (const std::int64_t k : {64, 1024, 4096}) {
+    int refused = 0;
+    for (int i = 0; i < 200; ++i) {
+      const Terms terms = draw_terms(random, k, InputKind::normal);
+      const Expected expected = expected_sum(terms.sum, terms.magnitude, {k, AccumulatorType::f16, 1});
+      if (!acceptable_range(Criterion::bound, expected, kF16).contains(0, kF16)) ++refused;
+    }
+    EXPECT_GE(refused, 50) << "of 200 zeros, at K = " << k;
+  }
+}
+
+TEST(Judge, Fp16SumsMayOverflowOnTheWay) {
+  const Summation sum{64, AccumulatorType::f16, 0};
+  EXPECT_TRUE(expected_sum(5, 1e5, sum).may_overflow);
+  EXPECT_FALSE(expected_sum(5, 1e4, sum).may_overflow);
+  EXPECT_FALSE(expected_sum(5, 1e5, {64, AccumulatorType::f32, 0}).may_overflow);
+  const AcceptableRange range = acceptable_range(Criterion::bound, expected_sum(5, 1e5, sum), kF16);
+  for (const std::uint16_t bits : {0x0000, 0x7c00, 0xfc00, 0x7e00}) {
+    EXPECT_TRUE(range.contains(static_cast<std::uint16_t>(bits), kF16));
+  }
+}
+
+// alpha A B + beta C in FP32, in whatever order it is multiplied and added.
+TEST(Judge, ScaledResultsAreWithinTheirBound) {
+  std::mt19937_64 random(7);
+  for (const Factors factors : {Factors{1, 0}, {1, 1}, {-1, 0.5F}, {0.5F, -1}, {0.3F, 1.7F}}) {
+    for (int i = 0; i < 200; ++i) {
+      const Terms terms = draw_terms(random, 256, InputKind::normal);
+      const double old =
+          element_to_double(double_to_element(8 * static_cast<double>(random() % 1000) / 500 - 8, kF16), kF16);
+      float sum = 0;
+      for (const double term : terms.values) sum += static_cast<float>(term);
+      const Expected expected =
+          expected_scaled(expected_sum(terms.sum, terms.magnitude, {256}), terms.magnitude, factors, old);
+      const AcceptableRange range = acceptable_range(Criterion::bound, expected, kF16);
+      const float kept = factors.beta == 0 ? 0 : factors.beta * static_cast<float>(old);
+      const float fused = std::fma(factors.alpha, sum, kept), apart = factors.alpha * sum + kept;
+      for (const float value : {fused, apart}) {
+        EXPECT_TRUE(range.contains(double_to_element(static_cast<double>(value), kF16), kF16));
+      }
+      const double without = static_cast<double>(factors.alpha) * terms.sum;
+      if (factors.beta != 0 && std::fabs(old) > 1) {
+        EXPECT_FALSE(range.contains(double_to_element(without, kF16), kF16));
+      }
+    }
+  }
+}
+
+TEST(Judge, WithoutBetaWhatWasThereDoesNotMatter) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Expected sum = expected_sum(3, 10, {16});
+  EXPECT_EQ(expected_scaled(sum, 10, {-2, 0}, nan).value, -6);
+  EXPECT_TRUE(std::isnan(expected_scaled(sum, 10, {-2, 1}, nan).value));
+  EXPECT_TRUE(acceptable_range(Criterion::bound, expected_scaled(sum, 10, {-2, 1}, nan), kF16).nan);
+}
+
+TEST(Judge, PartsOfAnFp16SumMayBeInfinitiesOfBothSigns) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto range = [&](AccumulatorType accumulator) {
+    const Summation sum{64, accumulator};
+    return acceptable_range(Criterion::bound, expected_sum(infinity, infinity, sum), kF16);
+  };
+  for (const AccumulatorType accumulator : {AccumulatorType::f32, AccumulatorType::f16}) {
+    EXPECT_TRUE(range(accumulator).contains(0x7c00, kF16));
+    EXPECT_FALSE(range(accumulator).contains(0xfc00, kF16));
+    EXPECT_FALSE(range(accumulator).contains(0x7bff, kF16));
+    EXPECT_EQ(range(accumulator).contains(0x7e00, kF16), accumulator == AccumulatorType::f16);
   }
 }
 

@@ -1,10 +1,13 @@
 // Replay tables: round trip through a file, errors with their line, look-ups, and the way from an archive.
 #include "evaluate/replay/replay.h"
 
+#include "evaluate/replay/kernel_tuner.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -162,6 +165,60 @@ TEST_F(ReplayTest, ErrorsNameFileAndLine) {
   expect_error(header + entry("8x8x8", recipe, R"("accepted","cold_us":1e999)"), 2, "");
   expect_error(header + entry("8x8x8", recipe, R"("accepted","cold_us":"2")"), 2, "number");
   expect_error(header + good + "\n" + good, 4, "second entry");
+}
+
+TEST_F(ReplayTest, KeepsErrorsReferencesAndWhatIsHeldOut) {
+  ReplayTable table(make_machine(), Target::cpu, 1);
+  const Problem other{.m = 96, .n = 64, .k = 64};
+  ASSERT_TRUE(table.add(problem_, to_string(variant(0)), {"accepted", 10, std::nullopt, 0.25}).ok());
+  EXPECT_FALSE(table.add(problem_, to_string(variant(1)), {"accepted", 10, std::nullopt, -1.0}).ok());
+  ASSERT_TRUE(table.set_reference(problem_, 12.5).ok());
+  EXPECT_FALSE(table.set_reference(problem_, 0).ok());
+  table.set_held_out({other});
+  ASSERT_TRUE(table.save(path_).ok());
+  const auto loaded = ReplayTable::load(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->reference_us(problem_), 12.5);
+  EXPECT_EQ(loaded->reference_us(other), 0);
+  EXPECT_EQ(loaded->held_out(), (std::vector<Problem>{other}));
+  const Verdict verdict = loaded->lookup(problem_, variant(0));
+  ASSERT_EQ(verdict.gates.size(), 1u);
+  EXPECT_EQ(verdict.gates[0].worst_error, 0.25);
+}
+
+TEST_F(ReplayTest, ExportsOneProblemToKernelTuner) {
+  ReplayTable table(make_machine(), Target::cpu, 1);
+  ASSERT_TRUE(table.add(problem_, to_string(variant(0)), {"accepted", 1500, std::nullopt}).ok());
+  ASSERT_TRUE(table.add(problem_, to_string(variant(1)), {"wrong", std::nullopt, std::nullopt}).ok());
+  const auto cache = kernel_tuner_cache(table, problem_);
+  ASSERT_TRUE(cache.ok()) << cache.error().message;
+  const auto& keys = cache->at("tune_params_keys");
+  EXPECT_EQ(keys.size(), variant(0).size());
+  EXPECT_EQ(cache->at("problem_size"), (std::vector<std::int64_t>{problem_.m, problem_.n, problem_.k}));
+  ASSERT_EQ(cache->at("cache").size(), 2u);
+  int timed = 0, failed = 0;
+  for (const auto& [key, entry] : cache->at("cache").items()) {
+    std::string expected;
+    for (const auto& name : keys) {
+      const auto& value = entry.at(name.get<std::string>());
+      expected += (expected.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+      const auto& values = cache->at("tune_params").at(name.get<std::string>());
+      EXPECT_NE(std::find(values.begin(), values.end(), value), values.end());
+    }
+    EXPECT_EQ(key, expected);
+    timed += entry.at("time") == 1.5 ? 1 : 0;
+    failed += entry.at("time") == "RuntimeFailedConfig" ? 1 : 0;
+  }
+  EXPECT_EQ(timed, 1);
+  EXPECT_EQ(failed, 1);
+  const std::string text = kernel_tuner_text(*cache);
+  EXPECT_EQ(nlohmann::json::parse(text), *cache);
+  EXPECT_TRUE(text.ends_with("}}}"));
+  EXPECT_FALSE(kernel_tuner_cache(table, {.m = 1, .n = 1, .k = 1}).ok());
+  ASSERT_TRUE(table.add(problem_, to_string(Recipe(tiny_family())), {"accepted", 9, std::nullopt}).ok());
+  const auto several = kernel_tuner_cache(table, problem_);
+  EXPECT_TRUE(several->at("tune_params").contains("family"));
+  EXPECT_TRUE(several->at("tune_params").contains("tiny.tile_m"));
 }
 
 TEST_F(ReplayTest, LoaderSurvivesDamagedFiles) {

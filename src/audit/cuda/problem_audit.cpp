@@ -29,7 +29,7 @@ constexpr double kOrderDelayUs = 3000;
 constexpr std::uint16_t kPoison = kPoisonPatterns[0];
 constexpr double kPreheatFlops = 8.6e9;
 constexpr double kPreheatSeconds = 2;
-constexpr int kTuningReplays = 3;
+constexpr double kLongTuningUs = 2e4;  // a replay this long is as good as several
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -55,6 +55,22 @@ struct Workbench {
   SharedMemory memory;
   SharedOperands shared;
   AuditBackend backend;
+};
+
+// A baseline that is being tried out, with its graph.
+class Trial final : public cuda::BaselineTrial {
+ public:
+  Trial(cuda::GraphTimer& timer, cuda::TimingOperands& operands, cuda::ArmedGraph graph)
+      : timer_(timer), operands_(operands), graph_(std::move(graph)) {}
+
+  const cuda::ArmedGraph& graph() const { return graph_; }
+  double time_us() override { return timer_.replay(graph_, operands_, kPoison, {}); }
+  bool is_long(double time_us) const override { return time_us * graph_.launches >= kLongTuningUs; }
+
+ private:
+  cuda::GraphTimer& timer_;
+  cuda::TimingOperands& operands_;
+  cuda::ArmedGraph graph_;
 };
 
 class ProblemAudit {
@@ -301,32 +317,30 @@ class ProblemAudit {
   }
 
   std::vector<std::unique_ptr<cuda::Baseline>> open_baselines(Workbench& bench) {
-    const int launches = cuda::GraphTimer::launches_for(bench.floor_us);
+    const int launches = std::min(cuda::GraphTimer::launches_for(bench.floor_us), bench.operands.count());
+    cuda::BaselineChoices choices;
     auto all = cuda::make_cublas_baselines(
         report_.problem, device_.baseline_cublas, device_.cublaslt, device_.baseline_workspace,
-        [&](cuda::Baseline& one) { return time_once(bench, one, std::min(launches, bench.operands.count())); });
+        [&](cuda::Baseline& one) { return try_out(bench, one, launches); }, choices);
     std::erase_if(all, [](const auto& one) { return one->name().find("auto") == std::string::npos; });
     return all;
   }
 
-  std::optional<double> time_once(Workbench& bench, cuda::Baseline& one, int launches) {
+  std::unique_ptr<cuda::BaselineTrial> try_out(Workbench& bench, cuda::Baseline& one, int launches) {
     try {
       const auto launch = [&](int inputs, int output, cudaStream_t stream) {
         one.launch(bench.operands.operands(one.layout(), inputs, output), stream);
       };
-      const cuda::ArmedGraph graph = device_.timer.arm(launch, launches, true, 0);
-      double best_us = device_.timer.replay(graph, bench.operands, kPoison, {});
-      for (int i = 1; i < kTuningReplays; ++i) {
-        best_us = std::min(best_us, device_.timer.replay(graph, bench.operands, kPoison, {}));
-      }
+      auto trial = std::make_unique<Trial>(device_.timer, bench.operands, device_.timer.arm(launch, launches, true, 0));
+      trial->time_us();
       if (report_.problem.flops() >= kPreheatFlops && !warm_) {
-        device_.timer.preheat(graph, kPreheatSeconds);
+        device_.timer.preheat(trial->graph(), kPreheatSeconds);
         warm_ = true;
       }
-      return best_us;
+      return trial;
     } catch (const CudaError&) {
       if (cuda::context_is_lost()) throw;
-      return std::nullopt;
+      return nullptr;
     }
   }
 

@@ -109,10 +109,17 @@ Error no_pdl() { return failure("programmatic dependent launch exists on CUDA de
 
 CpuBackend::CpuBackend(int threads) : pool_(threads), machine_(measure_machine(pool_)) {}
 
-CpuBackend::~CpuBackend() { unload(); }
+CpuBackend::~CpuBackend() {
+  unload();
+  drop_kept();
+}
 
 Status CpuBackend::prepare(const Problem& problem, std::uint64_t seed) {
+  if (problem.scaled() || !problem.packed() || problem.accumulator != AccumulatorType::f32) {
+    return bad_input("the CPU target takes packed operands, without alpha and beta, and accumulates in f32");
+  }
   unload();
+  drop_kept();
   settle(0);  // while the last problem's baselines are still there to ask
   a_ = GuardedBuffer();
   b_ = GuardedBuffer();
@@ -123,7 +130,6 @@ Status CpuBackend::prepare(const Problem& problem, std::uint64_t seed) {
   baselines_.reset();
   armed_.clear();
   cold_launches_.clear();
-  written_.clear();
   problem_ = problem;
   timing_seed_ = seed;
   try {
@@ -166,33 +172,57 @@ CpuBackend::Entry& CpuBackend::entry_for(InputKind kind, std::uint64_t seed) {
 Status CpuBackend::load(const Artifact& artifact, const nlohmann::json& launch) {
   unload();
   try {
-    launch_ = launch.get<CpuLaunch>();
+    loaded_.launch = launch.get<CpuLaunch>();
   } catch (const nlohmann::json::exception& error) {
     return failure(fmt::format("malformed launch descriptor: {}", error.what()));
   }
-  if (launch_.threads < 1 || launch_.threads > pool_.threads()) {
-    return failure(fmt::format("the candidate wants {} threads, the worker has {}", launch_.threads, pool_.threads()));
+  if (loaded_.launch.threads < 1 || loaded_.launch.threads > pool_.threads()) {
+    return failure(
+        fmt::format("the candidate wants {} threads, the worker has {}", loaded_.launch.threads, pool_.threads()));
   }
-  library_ = dlopen(artifact.binary.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library_ == nullptr) return failure(dlerror());
-  kernel_ = reinterpret_cast<WarpsmithCpuKernel>(dlsym(library_, launch_.entry.c_str()));
-  if (kernel_ == nullptr) return failure(dlerror());
-  workspace_ = GuardedBuffer((static_cast<std::size_t>(launch_.workspace_bytes) + 4095) / 4096 * 4096,
-                             GuardedBuffer::Flush::start, 1);
-  armed_.erase({0, false});
-  armed_.erase({0, true});
-  cold_launches_.erase(0);
-  written_.clear();
+  loaded_.library = dlopen(artifact.binary.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded_.library == nullptr) return failure(dlerror());
+  loaded_.kernel = reinterpret_cast<WarpsmithCpuKernel>(dlsym(loaded_.library, loaded_.launch.entry.c_str()));
+  if (loaded_.kernel == nullptr) return failure(dlerror());
+  loaded_.workspace = GuardedBuffer((static_cast<std::size_t>(loaded_.launch.workspace_bytes) + 4095) / 4096 * 4096,
+                                    GuardedBuffer::Flush::start, 1);
+  loaded_.layout = problem_->layout;
+  forget(0);
   return ok_status();
 }
 
+void CpuBackend::forget(int subject) {
+  armed_.erase({subject, false});
+  armed_.erase({subject, true});
+  cold_launches_.erase(subject);
+}
+
 void CpuBackend::unload() {
-  kernel_ = nullptr;
   state_hash_.reset();
   fills_since_load_ = 0;
-  if (library_ != nullptr) dlclose(library_);
-  library_ = nullptr;
-  workspace_ = GuardedBuffer();
+  if (loaded_.library != nullptr) dlclose(loaded_.library);
+  loaded_ = {};
+}
+
+void CpuBackend::drop_kept() {
+  for (Loaded& one : kept_) dlclose(one.library);
+  kept_.clear();
+}
+
+Result<int> CpuBackend::keep_candidate() {
+  kept_.push_back(std::exchange(loaded_, {}));
+  unload();
+  forget(0);
+  return -static_cast<int>(kept_.size());
+}
+
+// Operands that are kept lie in the old layout: they are made again.
+Status CpuBackend::change_layout(Layout layout) {
+  unload();
+  current_ = nullptr;
+  entries_.clear();
+  problem_->layout = layout;
+  return ok_status();
 }
 
 Status CpuBackend::fill(InputKind kind, std::uint64_t seed) {
@@ -241,7 +271,7 @@ Status CpuBackend::refill(InputKind kind, std::uint64_t seed) {
 
 Status CpuBackend::run_once(std::uint16_t poison) {
   std::fill_n(c_.elements(), c_.bytes() / 2, poison);
-  std::fill_n(workspace_.elements(), workspace_.bytes() / 2, poison);
+  std::fill_n(loaded_.workspace.elements(), loaded_.workspace.bytes() / 2, poison);
   return run_for_a_gate();
 }
 
@@ -260,18 +290,20 @@ Status CpuBackend::run_stale(std::uint16_t poison) {
 }
 
 Status CpuBackend::run_for_a_gate() {
-  run_candidate(a_.elements(), b_.elements(), c_.elements());
-  if (!state_hash_) state_hash_ = hash_writable_data(library_);
+  run_candidate(loaded_, a_.elements(), b_.elements(), c_.elements());
+  if (!state_hash_) state_hash_ = hash_writable_data(loaded_.library);
   return ok_status();
 }
 
 CheckReport CpuBackend::check_state() {
-  if (!state_hash_ || *state_hash_ == hash_writable_data(library_)) return {true, {}, 0, 0};
+  if (!state_hash_ || *state_hash_ == hash_writable_data(loaded_.library)) return {true, {}, 0, 0};
   return {false, "the shared object's variables are not what they were after its first run", 0, 1};
 }
 
-void CpuBackend::run_candidate(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
-  SpinBarrier barrier(launch_.threads);
+void CpuBackend::run_candidate(Loaded& candidate, const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
+  Problem as_stored = *problem_;
+  as_stored.layout = candidate.layout;
+  SpinBarrier barrier(candidate.launch.threads);
   WarpsmithCpuArguments arguments{};
   arguments.a = a;
   arguments.b = b;
@@ -279,19 +311,19 @@ void CpuBackend::run_candidate(const std::uint16_t* a, const std::uint16_t* b, s
   arguments.m = problem_->m;
   arguments.n = problem_->n;
   arguments.k = problem_->k;
-  arguments.lda = problem_->a_cols();
-  arguments.ldb = problem_->b_cols();
+  arguments.lda = as_stored.a_cols();
+  arguments.ldb = as_stored.b_cols();
   arguments.ldc = problem_->n;
-  arguments.workspace = workspace_.data();
-  arguments.parameters = launch_.parameters.data();
-  arguments.threads = launch_.threads;
+  arguments.workspace = candidate.workspace.data();
+  arguments.parameters = candidate.launch.parameters.data();
+  arguments.threads = candidate.launch.threads;
   arguments.barrier = meet;
   arguments.barrier_state = &barrier;
-  if (launch_.threads == 1) {
-    kernel_(&arguments, 0);
+  if (candidate.launch.threads == 1) {
+    candidate.kernel(&arguments, 0);
     return;
   }
-  pool_.run(launch_.threads, [&](int thread) { kernel_(&arguments, thread); });
+  pool_.run(candidate.launch.threads, [&](int thread) { candidate.kernel(&arguments, thread); });
 }
 
 CheckReport CpuBackend::check(Criterion criterion) { return current_->reference->check(criterion, c_.elements()); }
@@ -299,7 +331,7 @@ CheckReport CpuBackend::check(Criterion criterion) { return current_->reference-
 CheckReport CpuBackend::check_untouched() {
   CheckReport report;
   const std::pair<const char*, const GuardedBuffer*> zones[] = {
-      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"the workspace", &workspace_}};
+      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"the workspace", &loaded_.workspace}};
   for (const auto& [name, buffer] : zones) {
     if (const auto where = buffer->broken_canary()) {
       report.detail = fmt::format("wrote outside {}: {}", name, *where);
@@ -335,9 +367,12 @@ Result<std::vector<std::string>> CpuBackend::open_baselines() {
 std::string CpuBackend::baseline_detail(int subject) { return baseline(subject).detail; }
 
 void CpuBackend::launch(int subject, int set) {
-  if (subject == 0) {
-    written_.insert(set);
-    run_candidate(sets_->a(problem_->a_is_k_major(), set), sets_->b(problem_->b_is_k_major(), set),
+  if (subject <= 0) {
+    Loaded& one = candidate(subject);
+    Problem as_stored = *problem_;
+    as_stored.layout = one.layout;
+    one.written.insert(set);
+    run_candidate(one, sets_->a(as_stored.a_is_k_major(), set), sets_->b(as_stored.b_is_k_major(), set),
                   sets_->c(TimingSets::Owner::candidate, set));
     return;
   }
@@ -362,7 +397,10 @@ void CpuBackend::settle(int subject) {
 double CpuBackend::batch_us(int subject, bool cold, int launches) {
   settle(subject);
   const PinnedCaller pinned;
-  if (subject == 0) std::fill_n(workspace_.elements(), workspace_.bytes() / 2, kPoisonPatterns[0]);
+  if (subject <= 0) {
+    GuardedBuffer& workspace = candidate(subject).workspace;
+    std::fill_n(workspace.elements(), workspace.bytes() / 2, kPoisonPatterns[0]);
+  }
   std::int64_t& position = cold_launches_[subject];
   const auto next_set = [&] { return cold ? static_cast<int>(position++ % sets_->count()) : 0; };
   launch(subject, next_set());
@@ -374,7 +412,7 @@ double CpuBackend::batch_us(int subject, bool cold, int launches) {
 Result<double> CpuBackend::arm(int subject, bool cold, bool pdl) {
   if (pdl) return no_pdl();
   if (armed_.find({subject, !cold}) == armed_.end()) {
-    sets_->poison(subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline, kPoisonPatterns[0]);
+    sets_->poison(subject <= 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline, kPoisonPatterns[0]);
   }
   int launches = 1;
   double time_us = batch_us(subject, cold, launches);
@@ -399,9 +437,12 @@ Status CpuBackend::ready_call(int subject, bool cold) {
   const PinnedCaller pinned;
   call_set_ = cold ? static_cast<int>(calls_++ % sets_->count()) : 0;
   if (!cold) launch(subject, call_set_);
-  const auto owner = subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
+  const auto owner = subject <= 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
   std::fill_n(sets_->c(owner, call_set_), problem_->m * problem_->n, kPoisonPatterns[0]);
-  if (subject == 0) std::fill_n(workspace_.elements(), workspace_.bytes() / 2, kPoisonPatterns[0]);
+  if (subject <= 0) {
+    GuardedBuffer& workspace = candidate(subject).workspace;
+    std::fill_n(workspace.elements(), workspace.bytes() / 2, kPoisonPatterns[0]);
+  }
   return ok_status();
 }
 
@@ -421,15 +462,16 @@ double CpuBackend::clock_mhz() {
   return file >> khz ? khz / 1000 : 0;
 }
 
-// The candidate's outputs are what its timed launches left. Baselines share their output sets, so each is run once
-// more.
+// The candidate's outputs are what its timed launches left. Baselines, and candidates that were kept, share their
+// output sets, so each is run once more.
 CheckReport CpuBackend::check_timed_outputs(int subject) {
-  const auto owner = subject == 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
-  std::set<int> used = written_;
-  if (subject != 0) {
-    std::fill_n(sets_->c(owner, 0), problem_->m * problem_->n, kPoisonPatterns[0]);
-    launch(subject, 0);
-    used = {0};
+  const auto owner = subject <= 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
+  std::set<int> used = {0};
+  if (subject <= 0) used = candidate(subject).written;
+  for (const int set : used) {
+    if (subject == 0) continue;
+    std::fill_n(sets_->c(owner, set), problem_->m * problem_->n, kPoisonPatterns[0]);
+    launch(subject, set);
   }
   const auto reference = entry_for(InputKind::normal, timing_seed_).reference;
   CheckReport total;

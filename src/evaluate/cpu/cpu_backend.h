@@ -30,6 +30,8 @@ class CpuBackend final : public Backend {
   Status prepare(const Problem& problem, std::uint64_t seed) override;
   Status load(const Artifact& artifact, const nlohmann::json& launch) override;
   void unload() override;
+  Status change_layout(Layout layout) override;
+  Result<int> keep_candidate() override;
 
   Status fill(InputKind kind, std::uint64_t seed) override;
   Status refill(InputKind kind, std::uint64_t seed) override;
@@ -62,12 +64,24 @@ class CpuBackend final : public Backend {
   struct Armed {
     int launches = 1;  // per batch
   };
+  // A candidate in this process.
+  struct Loaded {
+    void* library = nullptr;
+    WarpsmithCpuKernel kernel = nullptr;
+    CpuLaunch launch;
+    GuardedBuffer workspace;
+    Layout layout = Layout::nn;
+    std::set<int> written;  // sets that its timed launches have written
+  };
 
   Entry& entry_for(InputKind kind, std::uint64_t seed);
   void make_operands(InputKind kind, std::uint64_t seed, std::uint16_t* a, std::uint16_t* b) const;
   void copy_operands(const Entry& entry, InputKind kind, std::uint64_t seed);
   Status run_for_a_gate();
-  void run_candidate(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c);
+  void run_candidate(Loaded& candidate, const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c);
+  Loaded& candidate(int subject) { return subject == 0 ? loaded_ : kept_[static_cast<std::size_t>(-subject - 1)]; }
+  void forget(int subject);  // what was armed of it
+  void drop_kept();
   void launch(int subject, int set);
   void settle(int subject);
   double batch_us(int subject, bool cold, int launches);
@@ -80,20 +94,18 @@ class CpuBackend final : public Backend {
   std::map<std::pair<InputKind, std::uint64_t>, Entry> entries_;
 
   // The gates' operands, at new addresses after every fill().
-  GuardedBuffer a_, b_, c_, workspace_;
+  GuardedBuffer a_, b_, c_;
   const Entry* current_ = nullptr;
   std::uint64_t fills_ = 0, fills_since_load_ = 0;
 
-  void* library_ = nullptr;
-  WarpsmithCpuKernel kernel_ = nullptr;
-  CpuLaunch launch_;
+  Loaded loaded_;                            // subject 0
+  std::vector<Loaded> kept_;                 // subjects -1, -2 ..
   std::optional<std::uint64_t> state_hash_;  // of the candidate's writable data after its first run
 
   std::unique_ptr<TimingSets> sets_;
   std::unique_ptr<CpuBaselines> baselines_;
   std::map<std::pair<int, bool>, Armed> armed_;  // by (subject, cold)
   std::map<int, std::int64_t> cold_launches_;    // of each subject so far: where its rotation stands
-  std::set<int> written_;                        // sets that timed launches of the candidate have written
   std::int64_t calls_ = 0;                       // cold ones, of all subjects
   int call_set_ = 0;                             // which ready_call() chose
   int last_subject_ = 0;

@@ -216,7 +216,9 @@ Reference::Reference(const Problem& problem, std::vector<std::int64_t> rows, con
           hi_[to] = static_cast<std::int16_t>(range.nan ? 0 : ordered_key(range.hi));
           const bool meaningful = !range.nan && (exact_[to] & 0x7fff) < infinity_bits(problem_.element);
           inverse_[to] =
-              meaningful ? static_cast<float>(1.0 / allowed_error(c64, sum, problem_.k, problem_.element)) : 0;
+              meaningful
+                  ? static_cast<float>(1.0 / allowed_error(expected_sum(c64, sum, {problem_.k}), problem_.element))
+                  : 0;
         }
       }
     }

@@ -21,20 +21,23 @@ T algorithm_value(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfi
 
 cudaDataType_t data_type(ElementType element) { return element == ElementType::f16 ? CUDA_R_16F : CUDA_R_16BF; }
 cublasOperation_t b_operation(Layout layout) { return layout == Layout::tn ? CUBLAS_OP_T : CUBLAS_OP_N; }
-std::int64_t b_leading(const Problem& problem, Layout layout) { return layout == Layout::tn ? problem.k : problem.n; }
 
-LtProblem::LtProblem(const Problem& problem, Layout stored) : layout(stored), type(data_type(problem.element)) {
-  check(cublasLtMatmulDescCreate(matmul.out(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+LtProblem::LtProblem(const Problem& problem, Layout stored, bool narrow_compute)
+    : layout(stored), type(data_type(problem.element)), narrow(narrow_compute) {
+  check(cublasLtMatmulDescCreate(matmul.out(), narrow ? CUBLAS_COMPUTE_16F : CUBLAS_COMPUTE_32F,
+                                 narrow ? CUDA_R_16F : CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
   const cublasOperation_t operation = b_operation(stored);
   check(cublasLtMatmulDescSetAttribute(matmul.get(), CUBLASLT_MATMUL_DESC_TRANSA, &operation, sizeof operation),
         "cublasLtMatmulDescSetAttribute");
   const bool k_major = stored == Layout::tn;
   const auto m = static_cast<std::uint64_t>(problem.m), n = static_cast<std::uint64_t>(problem.n),
              k = static_cast<std::uint64_t>(problem.k);
-  check(cublasLtMatrixLayoutCreate(b.out(), type, k_major ? k : n, k_major ? n : k, b_leading(problem, stored)),
+  const Problem as_stored = stored_as(problem, stored);
+  check(cublasLtMatrixLayoutCreate(b.out(), type, k_major ? k : n, k_major ? n : k, as_stored.b_ld()),
         "cublasLtMatrixLayoutCreate");
-  check(cublasLtMatrixLayoutCreate(a.out(), type, k, m, problem.k), "cublasLtMatrixLayoutCreate");
-  check(cublasLtMatrixLayoutCreate(c.out(), type, n, m, problem.n), "cublasLtMatrixLayoutCreate");
+  check(cublasLtMatrixLayoutCreate(a.out(), type, k, m, as_stored.a_ld()), "cublasLtMatrixLayoutCreate");
+  check(cublasLtMatrixLayoutCreate(c.out(), type, n, m, as_stored.c_ld()), "cublasLtMatrixLayoutCreate");
 }
 
 std::vector<cublasLtMatmulHeuristicResult_t> LtProblem::ask(cublasLtHandle_t cublaslt, int count) const {
@@ -81,9 +84,12 @@ std::string LtMatmul::detail() const {
 }
 
 void LtMatmul::launch(const OperandSet& operands, cudaStream_t stream) {
-  const float one = 1, zero = 0;
-  check(cublasLtMatmul(cublaslt_, problem_->matmul.get(), &one, operands.b, problem_->b.get(), operands.a,
-                       problem_->a.get(), &zero, operands.c, problem_->c.get(), operands.c, problem_->c.get(),
+  const auto narrow = [](float factor) { return double_to_element(static_cast<double>(factor), ElementType::f16); };
+  const std::uint16_t narrow_alpha = narrow(operands.alpha), narrow_beta = narrow(operands.beta);
+  const void* alpha = problem_->narrow ? static_cast<const void*>(&narrow_alpha) : &operands.alpha;
+  const void* beta = problem_->narrow ? static_cast<const void*>(&narrow_beta) : &operands.beta;
+  check(cublasLtMatmul(cublaslt_, problem_->matmul.get(), alpha, operands.b, problem_->b.get(), operands.a,
+                       problem_->a.get(), beta, operands.c, problem_->c.get(), operands.c, problem_->c.get(),
                        &algorithm_, workspace_.data(), workspace_.bytes(), stream),
         "cublasLtMatmul");
 }

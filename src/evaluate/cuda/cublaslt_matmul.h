@@ -1,6 +1,6 @@
 // One cuBLASLt GEMM: the descriptors of a layout and an algorithm for them. Row-major operands in a column-major
 // library: C^T[n,m] = B^T[n,k] A^T[k,m], so B comes first, and a K-major B (stored n x k) is the transposed one. FP32
-// compute and scale type throughout.
+// compute and scale type, unless it is asked for otherwise.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,18 @@ namespace warpsmith::cuda {
 
 cudaDataType_t data_type(ElementType element);
 cublasOperation_t b_operation(Layout layout);
-std::int64_t b_leading(const Problem& problem, Layout layout);
 
 // The descriptors of one layout, shared by all algorithms for it.
 struct LtProblem {
-  LtProblem(const Problem& problem, Layout stored);
+  // narrow: FP16 compute and scale type, for f16 elements.
+  LtProblem(const Problem& problem, Layout stored, bool narrow = false);
 
   // What the library's heuristic offers, best first; at most `count`.
   std::vector<cublasLtMatmulHeuristicResult_t> ask(cublasLtHandle_t cublaslt, int count) const;
 
   Layout layout;
   cudaDataType_t type;
+  bool narrow;
   MatmulDescriptor matmul;
   MatrixLayout a, b, c;
 };

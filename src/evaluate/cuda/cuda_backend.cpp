@@ -53,12 +53,11 @@ class CudaBackend final : public Backend {
       check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
       references_->reset(static_cast<std::size_t>(kReferenceShare * static_cast<double>(total_bytes)));
       problem_ = problem;
-      gates_.emplace(problem, machine_, static_cast<std::int64_t>(kArrangementShare * static_cast<double>(total_bytes)),
-                     *references_, stream_.get());
-      timing_.emplace(
-          problem, seed,
-          TimingDevice{machine_, stream_.get(), baseline_cublas_.get(), cublaslt_.get(), baseline_workspace_, timer_},
-          *references_);
+      open_gates();
+      timing_.emplace(problem, seed,
+                      TimingDevice{machine_, stream_.get(), baseline_cublas_.get(), cublaslt_.get(),
+                                   baseline_workspace_, timer_, heat_},
+                      *references_);
       check(cudaStreamSynchronize(stream_.get()), "preparing the problem");
     });
   }
@@ -80,6 +79,20 @@ class CudaBackend final : public Backend {
   void unload() override {
     if (timing_) timing_->use(nullptr);
     kernel_.reset();
+  }
+
+  Status change_layout(Layout layout) override {
+    return guarded([&] {
+      unload();
+      problem_ = stored_as(problem_, layout);
+      gates_.reset();
+      open_gates();
+      timing_->change_layout(layout);
+    });
+  }
+
+  Result<int> keep_candidate() override {
+    return valued<int>([&] { return timing_->keep(std::move(kernel_)); });
   }
 
   Status fill(InputKind kind, std::uint64_t seed) override {
@@ -164,6 +177,10 @@ class CudaBackend final : public Backend {
   Result<std::vector<std::string>> open_exhaustive(double seconds, const WorkProgress& progress) override {
     return valued<std::vector<std::string>>([&] { return timing_->open_exhaustive(seconds, progress); });
   }
+  nlohmann::json baseline_choices() override { return timing_->baseline_choices(); }
+  void suggest_baselines(const nlohmann::json& choices) override {
+    timing_->suggest_baselines(choices.is_object() ? choices.get<BaselineChoices>() : BaselineChoices());
+  }
   std::string baseline_detail(int subject) override { return timing_->baseline_detail(subject); }
 
   Result<double> arm(int subject, bool cold, bool pdl) override {
@@ -184,6 +201,9 @@ class CudaBackend final : public Backend {
   }
   Result<double> call(int subject, bool cold) override {
     return valued<double>([&] { return timing_->call(subject, cold); });
+  }
+  Result<nlohmann::json> compare_errors(int candidate) override {
+    return valued<nlohmann::json>([&] { return timing_->compare_errors(candidate); });
   }
   double clock_mhz() override { return clocks_.mhz(); }
   std::vector<std::string> throttle_reasons() override { return clocks_.throttle_reasons(); }
@@ -232,19 +252,27 @@ class CudaBackend final : public Backend {
   static void check(cudaError_t status, const char* call) { cuda::check(status, call); }
   static void check(cublasStatus_t status, const char* call) { cuda::check(status, call); }
 
+  void open_gates() {
+    std::size_t free_bytes = 0, total_bytes = 0;
+    check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+    gates_.emplace(problem_, machine_, static_cast<std::int64_t>(kArrangementShare * static_cast<double>(total_bytes)),
+                   *references_, stream_.get());
+  }
+
   void drop_problem() {
     gates_.reset();
     timing_.reset();
   }
 
-  void queue_for_a_gate(GateStep::Place place, std::uint16_t poison) {
-    gates_->run(place, poison, [&](const OperandSet& operands, void* workspace) {
+  void queue_for_a_gate(GateStep::Place place, std::uint16_t poison, const Factors& factors) {
+    const auto launch = [&](const OperandSet& operands, void* workspace) {
       kernel_->launch(operands, workspace, false, stream_.get());
-    });
+    };
+    gates_->run(place, poison, launch, factors);
   }
 
   Observation run_and_look(const GateStep& step) {
-    queue_for_a_gate(step.place, step.poison);
+    queue_for_a_gate(step.place, step.poison, step.factors);
     const Observation left = gates_->look(step.criterion, step.poison);
     kernel_->globals().remember_first(stream_.get());
     return left;
@@ -252,7 +280,7 @@ class CudaBackend final : public Backend {
 
   Status run_for_a_gate(GateStep::Place place, std::uint16_t poison) {
     return guarded([&] {
-      queue_for_a_gate(place, poison);
+      queue_for_a_gate(place, poison, {});
       check(cudaStreamSynchronize(stream_.get()), "running the kernel");
       kernel_->globals().remember_first(stream_.get());
     });
@@ -266,6 +294,7 @@ class CudaBackend final : public Backend {
   CublasLtHandle cublaslt_;
   DeviceBuffer baseline_workspace_;
   GraphTimer timer_;
+  HeatLog heat_;
   std::optional<ReferenceMaker> references_;
 
   Problem problem_;

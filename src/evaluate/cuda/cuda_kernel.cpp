@@ -60,6 +60,8 @@ std::size_t parameter_bytes(KernelArgument::Kind kind) {
     case KernelArgument::Kind::int32:
       return sizeof(std::int32_t);
     case KernelArgument::Kind::float32:
+    case KernelArgument::Kind::alpha:
+    case KernelArgument::Kind::beta:
       return sizeof(float);
     case KernelArgument::Kind::tensor_map:
       return sizeof(CUtensorMap);
@@ -179,6 +181,10 @@ void CudaKernel::write_value(const KernelArgument& argument, const OperandSet& o
       return write(argument.value);
     case KernelArgument::Kind::float32:
       return write(argument.real);
+    case KernelArgument::Kind::alpha:
+      return write(operands.alpha);
+    case KernelArgument::Kind::beta:
+      return write(operands.beta);
     case KernelArgument::Kind::tensor_map:
       return write(encode(argument.map, operands));
   }
@@ -205,14 +211,14 @@ CudaKernel::Parameters CudaKernel::make_parameters(const OperandSet& operands, v
   return parameters;
 }
 
-std::size_t CudaKernel::HashAddresses::operator()(const Addresses& addresses) const {
-  std::uint64_t hash = 0;
-  for (void* address : addresses) hash = inputs::mix(hash + reinterpret_cast<std::uintptr_t>(address));
+std::size_t CudaKernel::HashCallKey::operator()(const CallKey& key) const {
+  std::uint64_t hash = std::hash<float>()(key.alpha) * 3 + std::hash<float>()(key.beta);
+  for (void* address : key.addresses) hash = inputs::mix(hash + reinterpret_cast<std::uintptr_t>(address));
   return static_cast<std::size_t>(hash);
 }
 
 CudaKernel::Parameters& CudaKernel::parameters_for(const OperandSet& operands, void* workspace) {
-  const Addresses key = {operands.a, operands.b, operands.c, workspace};
+  const CallKey key = {{operands.a, operands.b, operands.c, workspace}, operands.alpha, operands.beta};
   const auto found = prepared_.find(key);
   if (found != prepared_.end()) return found->second;
   if (prepared_.size() >= kMostPrepared) prepared_.clear();

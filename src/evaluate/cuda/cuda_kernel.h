@@ -46,9 +46,14 @@ class CudaKernel {
     std::unique_ptr<std::byte[]> values;
     std::vector<std::vector<void*>> pointers;  // one list a kernel, into `values`
   };
-  using Addresses = std::array<void*, 4>;  // A, B, C, workspace
-  struct HashAddresses {
-    std::size_t operator()(const Addresses& addresses) const;
+  // All that parameters depend on.
+  struct CallKey {
+    std::array<void*, 4> addresses;  // A, B, C, workspace
+    float alpha, beta;
+    bool operator==(const CallKey&) const = default;
+  };
+  struct HashCallKey {
+    std::size_t operator()(const CallKey& key) const;
   };
 
   Function prepare(const KernelLaunch& kernel) const;
@@ -63,7 +68,7 @@ class CudaKernel {
   CUmodule module_ = nullptr;
   std::vector<Function> functions_;  // as launch_.kernels
   ModuleGlobals globals_;
-  std::unordered_map<Addresses, Parameters, HashAddresses> prepared_;
+  std::unordered_map<CallKey, Parameters, HashCallKey> prepared_;
 };
 
 }  // namespace warpsmith::cuda

@@ -26,23 +26,61 @@ __device__ void record_bad(Totals* totals, std::int64_t index) {
   atomicMin(&totals->first, static_cast<unsigned long long>(index));
 }
 
-// The input at position `index` of the matrix as stored.
-__device__ std::uint16_t stored_input(const InputSpec& spec, Matrix matrix, bool k_major, std::int64_t index) {
-  const std::int64_t outer = matrix == Matrix::a ? spec.m : spec.n;
-  const std::int64_t columns = k_major ? spec.k : outer;
-  const std::int64_t row = index / columns, column = index % columns;
-  const std::int64_t k = k_major ? column : row, other = k_major ? row : column;
-  return matrix == Matrix::a ? input_a(spec, other, k) : input_b(spec, k, other);
+// A matrix as stored, by the index of its elements without gaps.
+struct StoredMatrix {
+  Matrix matrix;
+  bool k_major;
+  std::int64_t columns, ld;
+
+  __device__ std::int64_t position(std::int64_t index) const {
+    return columns == ld ? index : index / columns * ld + index % columns;
+  }
+  __device__ std::uint16_t input(const InputSpec& spec, std::int64_t index) const {
+    const std::int64_t row = index / columns, column = index % columns;
+    const std::int64_t k = k_major ? column : row, other = k_major ? row : column;
+    return matrix == Matrix::a ? input_a(spec, other, k) : input_b(spec, k, other);
+  }
+};
+
+__global__ void fill_kernel(InputSpec spec, StoredMatrix stored, std::uint16_t* out, std::int64_t count) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) out[stored.position(i)] = stored.input(spec, i);
 }
 
-__global__ void fill_kernel(InputSpec spec, Matrix matrix, bool k_major, std::uint16_t* out, std::int64_t count) {
-  for (std::int64_t i = first_item(); i < count; i += item_step()) out[i] = stored_input(spec, matrix, k_major, i);
-}
-
-__global__ void changed_kernel(InputSpec spec, Matrix matrix, bool k_major, const std::uint16_t* stored,
-                               std::int64_t count, Totals* totals) {
+__global__ void changed_kernel(InputSpec spec, StoredMatrix stored, const std::uint16_t* values, std::int64_t count,
+                               Totals* totals) {
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    if (stored[i] != stored_input(spec, matrix, k_major, i)) record_bad(totals, i);
+    if (values[stored.position(i)] != stored.input(spec, i)) record_bad(totals, i);
+  }
+}
+
+__global__ void fill_output_kernel(InputSpec spec, std::int64_t ldc, std::uint16_t* out, std::int64_t count) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    out[i / spec.n * ldc + i % spec.n] = input_c(spec, i / spec.n, i % spec.n);
+  }
+}
+
+// Gap element i: where it lies, and what it holds.
+__device__ std::int64_t gap_position(const Gaps& gaps, std::int64_t i) {
+  const std::int64_t width = gaps.ld - gaps.columns;
+  return i / width * gaps.ld + gaps.columns + i % width;
+}
+__device__ std::uint16_t gap_pattern(std::int64_t position, std::uint64_t key) {
+  const std::uint64_t bits = inputs::mix(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(position + 1));
+  return static_cast<std::uint16_t>((bits & 0x8000) | (0x7f81 + (bits & 0x7fff) % 0x7e));
+}
+
+__global__ void paint_gaps_kernel(std::uint16_t* matrix, Gaps gaps, std::uint64_t key, std::int64_t count) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    const std::int64_t at = gap_position(gaps, i);
+    matrix[at] = gap_pattern(at, key);
+  }
+}
+
+__global__ void gap_damage_kernel(const std::uint16_t* matrix, Gaps gaps, std::uint64_t key, std::int64_t count,
+                                  Totals* totals) {
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    const std::int64_t at = gap_position(gaps, i);
+    if (matrix[at] != gap_pattern(at, key)) record_bad(totals, at);
   }
 }
 
@@ -166,24 +204,32 @@ __device__ void add_warps(unsigned long long* total, unsigned long long value) {
 
 struct JudgedBy {
   MaskedReference reference;
-  std::int64_t k;
-  ElementType element;
-  Criterion criterion;
+  InputSpec spec;
+  Judging judging;
 
-  __device__ void judge(std::uint16_t bits, std::int64_t i, Tally& tally) const {
+  // Element i of C, counted without gaps.
+  __device__ std::uint16_t element(const std::uint16_t* c, std::int64_t i) const {
+    return judging.ldc == 0 || judging.ldc == spec.n ? c[i] : c[i / spec.n * judging.ldc + i % spec.n];
+  }
+  __device__ Expected expected(std::int64_t i) const {
     const double c64 = double_from_bits(reference.c64[i] ^ reference_mask(reference.key, i, 0));
     const double magnitude = double_from_bits(reference.magnitudes[i] ^ reference_mask(reference.key, i, 1));
-    const AcceptableRange range = acceptable_range(criterion, c64, magnitude, k, element);
-    if (!range.contains(bits, element)) tally.count(i);
-    if (is_misrounded(bits, range, c64, element)) ++tally.misrounded;
-    const double ratio = error_ratio(bits, c64, magnitude, k, element);
+    const bool places = judging.scaled;  // divisions are slow, and only a scaled element's place matters
+    return expected_element(spec, judging, places ? i / spec.n : 0, places ? i % spec.n : 0, c64, magnitude);
+  }
+  __device__ void judge(std::uint16_t bits, std::int64_t i, Tally& tally) const {
+    const Expected wanted = expected(i);
+    const AcceptableRange range = acceptable_range(judging.criterion, wanted, spec.element);
+    if (!range.contains(bits, spec.element)) tally.count(i);
+    if (is_misrounded(bits, range, wanted.value, spec.element)) ++tally.misrounded;
+    const double ratio = error_ratio(bits, wanted, spec.element);
     if (ratio > tally.worst) tally.worst = ratio;
   }
 };
 
 __global__ void judge_kernel(const std::uint16_t* c, JudgedBy judged, std::int64_t count, Totals* totals) {
   Tally tally;
-  for (std::int64_t i = first_item(); i < count; i += item_step()) judged.judge(c[i], i, tally);
+  for (std::int64_t i = first_item(); i < count; i += item_step()) judged.judge(judged.element(c, i), i, tally);
   tally.add_to(totals);
 }
 
@@ -192,7 +238,7 @@ __global__ void inspect_kernel(const std::uint16_t* c, JudgedBy judged, std::int
   Tally tally;
   unsigned long long unwritten = 0, hash = 0;
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    const std::uint16_t bits = c[i];
+    const std::uint16_t bits = judged.element(c, i);
     judged.judge(bits, i, tally);
     if (bits == poison) ++unwritten;
     hash += inputs::mix((static_cast<std::uint64_t>(i) << 16 | bits) + 0x9e3779b97f4a7c15ULL);
@@ -259,6 +305,11 @@ std::int64_t input_count(const InputSpec& spec, Matrix matrix) {
   return (matrix == Matrix::a ? spec.m : spec.n) * spec.k;
 }
 
+StoredMatrix stored_matrix(const InputSpec& spec, Matrix matrix, bool k_major, std::int64_t ld) {
+  const std::int64_t columns = k_major ? spec.k : matrix == Matrix::a ? spec.m : spec.n;
+  return {matrix, k_major, columns, ld == 0 ? columns : ld};
+}
+
 }  // namespace
 
 void clear_totals(Totals* totals, cudaStream_t stream) {
@@ -267,21 +318,45 @@ void clear_totals(Totals* totals, cudaStream_t stream) {
 }
 
 void clear_observation(Observation* observation, cudaStream_t stream) {
-  static const Observation kClear = {{0, kNone, 0, 0}, 0, 0, 0, {0, kNone, 0, 0}, {0, kNone, 0, 0}, 0};
+  static const Observation kClear = {{0, kNone, 0, 0}, 0, 0, 0, {0, kNone, 0, 0}, {0, kNone, 0, 0},
+                                     {0, kNone, 0, 0}, 0};
   check(cudaMemcpyAsync(observation, &kClear, offsetof(Observation, slab_before), cudaMemcpyHostToDevice, stream),
         "cudaMemcpyAsync");
 }
 
-void fill_input(const InputSpec& spec, Matrix matrix, bool k_major, std::uint16_t* out, cudaStream_t stream) {
+void fill_input(const InputSpec& spec, Matrix matrix, bool k_major, std::uint16_t* out, cudaStream_t stream,
+                std::int64_t ld) {
   const std::int64_t count = input_count(spec, matrix);
-  fill_kernel<<<blocks_for(count), kThreads, 0, stream>>>(spec, matrix, k_major, out, count);
+  fill_kernel<<<blocks_for(count), kThreads, 0, stream>>>(spec, stored_matrix(spec, matrix, k_major, ld), out, count);
   check(cudaGetLastError(), "fill_kernel");
 }
 
+void fill_output(const InputSpec& spec, std::int64_t ldc, std::uint16_t* out, cudaStream_t stream) {
+  const std::int64_t count = spec.m * spec.n;
+  fill_output_kernel<<<blocks_for(count), kThreads, 0, stream>>>(spec, ldc, out, count);
+  check(cudaGetLastError(), "fill_output_kernel");
+}
+
+void paint_gaps(std::uint16_t* matrix, const Gaps& gaps, std::uint64_t key, cudaStream_t stream) {
+  const std::int64_t count = gaps.count();
+  if (count == 0) return;
+  paint_gaps_kernel<<<blocks_for(count), kThreads, 0, stream>>>(matrix, gaps, key, count);
+  check(cudaGetLastError(), "paint_gaps_kernel");
+}
+
+void count_gap_damage(const std::uint16_t* matrix, const Gaps& gaps, std::uint64_t key, Totals* totals,
+                      cudaStream_t stream) {
+  const std::int64_t count = gaps.count();
+  if (count == 0) return;
+  gap_damage_kernel<<<blocks_for(count), kThreads, 0, stream>>>(matrix, gaps, key, count, totals);
+  check(cudaGetLastError(), "gap_damage_kernel");
+}
+
 void count_changed_input(const InputSpec& spec, Matrix matrix, bool k_major, const std::uint16_t* stored,
-                         Totals* totals, cudaStream_t stream) {
+                         Totals* totals, cudaStream_t stream, std::int64_t ld) {
   const std::int64_t count = input_count(spec, matrix);
-  changed_kernel<<<blocks_for(count), kThreads, 0, stream>>>(spec, matrix, k_major, stored, count, totals);
+  changed_kernel<<<blocks_for(count), kThreads, 0, stream>>>(spec, stored_matrix(spec, matrix, k_major, ld), stored,
+                                                             count, totals);
   check(cudaGetLastError(), "changed_kernel");
 }
 
@@ -328,19 +403,17 @@ void count_zone_damage(const std::uint16_t* slab, std::int64_t begin, std::int64
   check(cudaGetLastError(), "damage_kernel");
 }
 
-void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec, Criterion criterion,
-                  Totals* totals, cudaStream_t stream) {
+void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
+                  const Judging& judging, Totals* totals, cudaStream_t stream) {
   const std::int64_t count = spec.m * spec.n;
-  judge_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec.k, spec.element, criterion}, count,
-                                                           totals);
+  judge_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec, judging}, count, totals);
   check(cudaGetLastError(), "judge_kernel");
 }
 
 void inspect_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
-                    Criterion criterion, std::uint16_t poison, Observation* observation, cudaStream_t stream) {
+                    const Judging& judging, std::uint16_t poison, Observation* observation, cudaStream_t stream) {
   const std::int64_t count = spec.m * spec.n;
-  inspect_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec.k, spec.element, criterion}, count,
-                                                             poison, observation);
+  inspect_kernel<<<blocks_for(count), kThreads, 0, stream>>>(c, {reference, spec, judging}, count, poison, observation);
   check(cudaGetLastError(), "inspect_kernel");
 }
 

@@ -28,6 +28,7 @@ struct Observation {
   unsigned long long slab_after;   // hash of all but C after the run
   Totals workspace_zones;          // damage beside the workspace
   Totals workspace_dirty;          // words of a workspace that must be left cleared
+  Totals output_gaps;              // damage between C's rows
   unsigned long long slab_before;  // hash of all but C before the run; clear_observation() leaves it
 };
 void clear_observation(Observation* observation, cudaStream_t stream);
@@ -47,11 +48,24 @@ void mask_reference(double* values, std::int64_t count, std::uint64_t key, int w
 
 enum class Matrix { a, b };
 
-// Writes the input matrix as stored: row-major with k_major telling whether k is the column index.
-void fill_input(const InputSpec& spec, Matrix matrix, bool k_major, std::uint16_t* out, cudaStream_t stream);
+// Writes the input matrix as stored: row-major with k_major telling whether k is the column index. ld: elements from
+// row to row, 0 for packed ones; what lies between rows is left alone.
+void fill_input(const InputSpec& spec, Matrix matrix, bool k_major, std::uint16_t* out, cudaStream_t stream,
+                std::int64_t ld = 0);
 // Counts elements that no longer hold their input.
 void count_changed_input(const InputSpec& spec, Matrix matrix, bool k_major, const std::uint16_t* stored,
-                         Totals* totals, cudaStream_t stream);
+                         Totals* totals, cudaStream_t stream, std::int64_t ld = 0);
+// Writes what C holds before a run with beta: input_c().
+void fill_output(const InputSpec& spec, std::int64_t ldc, std::uint16_t* out, cudaStream_t stream);
+
+// What lies between the rows of a matrix: NaN of both element types, with bits that depend on the place and on `key`.
+struct Gaps {
+  std::int64_t rows = 0, columns = 0, ld = 0;
+  std::int64_t count() const { return (rows - 1) * (ld - columns); }
+};
+void paint_gaps(std::uint16_t* matrix, const Gaps& gaps, std::uint64_t key, cudaStream_t stream);
+void count_gap_damage(const std::uint16_t* matrix, const Gaps& gaps, std::uint64_t key, Totals* totals,
+                      cudaStream_t stream);
 
 // FP64 copies of A's rows [first_row, first_row + rows), m x k row-major, or of all of B, k x n row-major; absolute
 // values when asked.
@@ -73,12 +87,38 @@ void paint_zone(std::uint16_t* slab, std::int64_t begin, std::int64_t end, std::
 void count_zone_damage(const std::uint16_t* slab, std::int64_t begin, std::int64_t end, std::uint64_t key,
                        Totals* totals, cudaStream_t stream);
 
+// What the judging of an output depends on beside its inputs and their reference.
+struct Judging {
+  Criterion criterion = Criterion::bound;
+  AccumulatorType accumulator = AccumulatorType::f32;
+  bool scaled = false;
+  Factors factors{};           // of a scaled problem
+  std::uint64_t old_seed = 0;  // of what C held before, input_c()
+  std::int64_t ldc = 0;        // elements from row to row of C; 0: packed
+};
+
 // C against the reference.
-void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec, Criterion criterion,
-                  Totals* totals, cudaStream_t stream);
+void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
+                  const Judging& judging, Totals* totals, cudaStream_t stream);
+inline void judge_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
+                         Criterion criterion, Totals* totals, cudaStream_t stream) {
+  Judging judging;
+  judging.criterion = criterion;
+  judge_output(c, reference, spec, judging, totals, stream);
+}
 // The same, with everything else that a gate asks of C: judged, unwritten, output_hash.
 void inspect_output(const std::uint16_t* c, const MaskedReference& reference, const InputSpec& spec,
-                    Criterion criterion, std::uint16_t poison, Observation* observation, cudaStream_t stream);
+                    const Judging& judging, std::uint16_t poison, Observation* observation, cudaStream_t stream);
+// What is expected of element (row, column), of which the reference says c64 and magnitude.
+WARPSMITH_HOST_DEVICE inline Expected expected_element(const InputSpec& spec, const Judging& judging, std::int64_t row,
+                                                       std::int64_t column, double c64, double magnitude) {
+  const Expected sum = expected_sum(c64, magnitude, {spec.k, judging.accumulator, term_spread(spec.kind)});
+  if (!judging.scaled) return sum;
+  InputSpec before = spec;
+  before.seed = judging.old_seed;
+  const double old = judging.factors.beta == 0 ? 0.0 : element_to_double(input_c(before, row, column), spec.element);
+  return expected_scaled(sum, magnitude, judging.factors, old);
+}
 
 // Adds a keyed hash of positions and values of a slab's words [0, slab_words), which is a multiple of 4, to *hash,
 // leaving out [skip_begin, skip_end); skip_begin is a multiple of 4.

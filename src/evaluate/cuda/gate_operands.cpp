@@ -26,6 +26,14 @@ std::int64_t jitter(std::uint64_t draw) { return static_cast<std::int64_t>(draw 
 
 }  // namespace
 
+Problem stored_as(Problem problem, Layout layout) {
+  const std::int64_t gap_a = problem.a_ld() - problem.a_cols(), gap_b = problem.b_ld() - problem.b_cols();
+  problem.layout = layout;
+  problem.lda = problem.a_cols() + gap_a;
+  problem.ldb = problem.b_cols() + gap_b;
+  return problem;
+}
+
 void GateWorkspace::resize(std::int64_t bytes, bool zero) {
   words_ = (bytes + 1) / 2;
   zero_ = zero;
@@ -73,8 +81,8 @@ std::string GateWorkspace::describe(const Observation& seen) const {
 
 GateOperands::GateOperands(const Problem& problem, std::int64_t keep_bytes, cudaStream_t stream)
     : problem_(problem), stream_(stream), totals_(sizeof(Totals)) {
-  words_ = {problem.m * problem.k, problem.k * problem.n, problem.m * problem.n};
-  zone_words_ = align(std::clamp(kZoneRows * problem.n, kSmallestZone, kLargestZone));
+  words_ = {problem.a_extent(), problem.b_extent(), problem.c_extent()};
+  zone_words_ = align(std::clamp(kZoneRows * problem.c_ld(), kSmallestZone, kLargestZone));
   slab_words_ = zone_words_ + kJitterSteps * kAlignWords;
   for (const std::int64_t words : words_) slab_words_ += align(words) + zone_words_ + kJitterSteps * kAlignWords;
   most_kept_ = static_cast<std::size_t>(std::max<std::int64_t>(1, keep_bytes / (slab_words_ * 2)));
@@ -91,6 +99,12 @@ void GateOperands::for_each_zone(Visit visit) const {
     before = kRegionNames[at];
   }
   visit(begin, slab_words_, before + " and the end");
+}
+
+Gaps GateOperands::gaps_of(int index) const {
+  if (index == 0) return {problem_.a_rows(), problem_.a_cols(), problem_.a_ld()};
+  if (index == 1) return {problem_.b_rows(), problem_.b_cols(), problem_.b_ld()};
+  return {problem_.m, problem_.n, problem_.c_ld()};
 }
 
 void GateOperands::lay_out(const InputSpec& spec) {
@@ -112,13 +126,14 @@ void GateOperands::lay_out(const InputSpec& spec) {
   for_each_zone([&](std::int64_t begin, std::int64_t end, const std::string&) {
     paint_zone(arrangement.slab.as<std::uint16_t>(), begin, end, arrangement.key, stream_);
   });
+  for (int index = 0; index < kRegions; ++index) paint_gaps(region(index), gaps_of(index), arrangement.key, stream_);
   arrangement.home = spec;
   fill(spec);
 }
 
 void GateOperands::fill(const InputSpec& spec) {
-  fill_input(spec, Matrix::a, problem_.a_is_k_major(), region(0), stream_);
-  fill_input(spec, Matrix::b, problem_.b_is_k_major(), region(1), stream_);
+  fill_input(spec, Matrix::a, problem_.a_is_k_major(), region(0), stream_, problem_.a_ld());
+  fill_input(spec, Matrix::b, problem_.b_is_k_major(), region(1), stream_, problem_.b_ld());
   present_->contents = spec;
 }
 
@@ -142,10 +157,20 @@ void GateOperands::arrange(const InputSpec& spec) {
 
 void GateOperands::refill(const InputSpec& spec) { fill(spec); }
 
-void GateOperands::poison_output(std::uint16_t pattern) { set_pattern(region(2), words_[2], pattern, stream_); }
+void GateOperands::poison_output(std::uint16_t pattern) {
+  set_pattern(region(2), words_[2], pattern, stream_);
+  paint_gaps(region(2), gaps_of(2), present_->key, stream_);
+}
 
 void GateOperands::scatter_poison(std::uint16_t pattern) {
   scatter_pattern(region(2), words_[2], pattern, draw_seed(), stream_);
+  paint_gaps(region(2), gaps_of(2), present_->key, stream_);
+}
+
+void GateOperands::fill_old_output() { fill_output(present_->contents, problem_.c_ld(), region(2), stream_); }
+
+void GateOperands::queue_gap_check(Observation* observation) {
+  count_gap_damage(region(2), gaps_of(2), present_->key, &observation->output_gaps, stream_);
 }
 
 void GateOperands::queue_hash(unsigned long long* hash) {
@@ -192,8 +217,11 @@ CheckReport GateOperands::describe_damage() {
     const bool is_a = matrix == Matrix::a;
     clear_totals(totals, stream_);
     count_changed_input(present_->contents, matrix, is_a ? problem_.a_is_k_major() : problem_.b_is_k_major(),
-                        region(is_a ? 0 : 1), totals, stream_);
+                        region(is_a ? 0 : 1), totals, stream_, is_a ? problem_.a_ld() : problem_.b_ld());
     record(is_a ? "the input A" : "the input B", 0);
+    clear_totals(totals, stream_);
+    count_gap_damage(region(is_a ? 0 : 1), gaps_of(is_a ? 0 : 1), present_->key, totals, stream_);
+    record(is_a ? "between the rows of A" : "between the rows of B", 0);
   }
   if (report.bad == 0) report.detail = "red zones or inputs were changed while they were looked at";
   lay_out(present_->home);

@@ -19,7 +19,11 @@ struct OperandSet {
   std::uint16_t* a = nullptr;
   std::uint16_t* b = nullptr;
   std::uint16_t* c = nullptr;
+  float alpha = 1, beta = 0;  // of a scaled problem
 };
+
+// The problem with operands stored in another layout. Gaps between rows keep their widths.
+Problem stored_as(Problem problem, Layout layout);
 
 // A candidate's workspace at an address that varies, between red zones.
 class GateWorkspace {
@@ -62,6 +66,10 @@ class GateOperands {
 
   void poison_output(std::uint16_t pattern);
   void scatter_poison(std::uint16_t pattern);
+  // C holds what input_c() says of the present inputs.
+  void fill_old_output();
+  // Adds damage between C's rows to the observation.
+  void queue_gap_check(Observation* observation);
 
   // The hash of all but C, before the candidate runs and after it.
   void queue_hash(unsigned long long* hash);
@@ -86,6 +94,7 @@ class GateOperands {
   std::uint16_t* region(int index) const {
     return present_->slab.as<std::uint16_t>() + present_->begin[static_cast<std::size_t>(index)];
   }
+  Gaps gaps_of(int index) const;
   void lay_out(const InputSpec& spec);
   void fill(const InputSpec& spec);
   Totals read_totals();

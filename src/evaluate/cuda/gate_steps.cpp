@@ -59,7 +59,12 @@ void GateSteps::refill(InputKind kind, std::uint64_t seed) {
   operands_.refill(spec);
 }
 
-void GateSteps::run(GateStep::Place place, std::uint16_t poison, const Launch& launch) {
+Judging GateSteps::judging(Criterion criterion) const {
+  return {criterion, problem_.accumulator, problem_.scaled(), factors_, operands_.contents().seed, problem_.c_ld()};
+}
+
+void GateSteps::run(GateStep::Place place, std::uint16_t poison, const Launch& launch, const Factors& factors) {
+  factors_ = problem_.scaled() ? factors : Factors{};
   auto* before = observation_.as<unsigned long long>(offsetof(Observation, slab_before));
   check(cudaMemsetAsync(before, 0, sizeof *before, stream_), "cudaMemsetAsync");
   operands_.queue_hash(before);
@@ -70,15 +75,20 @@ void GateSteps::run(GateStep::Place place, std::uint16_t poison, const Launch& l
   } else {
     operands_.poison_output(poison);
   }
+  if (factors_.beta != 0) operands_.fill_old_output();
   scrub_shared_memory(multiprocessors_, smem_bytes_, stream_);
-  launch(operands_.operands(), workspace_.data());
+  OperandSet operands = operands_.operands();
+  operands.alpha = factors_.alpha;
+  operands.beta = factors_.beta;
+  launch(operands, workspace_.data());
 }
 
 Observation GateSteps::look(Criterion criterion, std::uint16_t poison) {
   auto* observation = observation_.as<Observation>();
   clear_observation(observation, stream_);
-  inspect_output(operands_.operands().c, reference_->masked(), reference_->spec, criterion, poison, observation,
-                 stream_);
+  inspect_output(operands_.operands().c, reference_->masked(), reference_->spec, judging(criterion), poison,
+                 observation, stream_);
+  operands_.queue_gap_check(observation);
   operands_.queue_hash(observation_.as<unsigned long long>(offsetof(Observation, slab_after)));
   workspace_.queue_check(observation);
   return read(observation, stream_);
@@ -99,7 +109,7 @@ CheckReport GateSteps::describe_judged(const Totals& totals, Criterion criterion
   report.passed = report.bad == 0;
   report.worst_error = double_from_bits(totals.worst_bits);
   report.precision = {static_cast<std::int64_t>(totals.misrounded), problem_.m * problem_.n,
-                      misrounding_limit(problem_.k, problem_.element)};
+                      misrounding_limit(problem_.k, problem_.element, problem_.accumulator)};
   if (report.passed) return report;
   if (!references_.intact(*reference_)) {
     throw CudaError("the memory of the FP64 reference was written to, by this candidate or one before it", false);
@@ -109,22 +119,31 @@ CheckReport GateSteps::describe_judged(const Totals& totals, Criterion criterion
   const auto unmask = [&](const std::uint64_t* values, int which) {
     return double_from_bits(read(values + index, stream_) ^ reference_mask(masked.key, index, which));
   };
-  const std::uint16_t got = read(operands_.operands().c + index, stream_);
-  const double expected = unmask(masked.c64, 0), magnitude = unmask(masked.magnitudes, 1);
+  const std::int64_t row = index / problem_.n, column = index % problem_.n;
+  const std::uint16_t got = read(operands_.operands().c + row * problem_.c_ld() + column, stream_);
   const ElementType type = problem_.element;
-  const AcceptableRange range = acceptable_range(criterion, expected, magnitude, problem_.k, type);
+  const Expected expected = expected_element(reference_->spec, judging(criterion), row, column, unmask(masked.c64, 0),
+                                             unmask(masked.magnitudes, 1));
+  const AcceptableRange range = acceptable_range(criterion, expected, type);
   const std::string allowed =
       range.nan ? "NaN" : fmt::format("{} to {}", element_text(range.lo, type), element_text(range.hi, type));
-  report.detail = fmt::format("{} of {} elements wrong, the first at ({}, {}): got {}, expected {:g}, allowed {}",
-                              totals.bad, problem_.m * problem_.n, index / problem_.n, index % problem_.n,
-                              element_text(got, type), expected, allowed);
+  report.detail = fmt::format("{} of {} elements wrong, the first at ({}, {}): got {}, expected {:g}, allowed {}{}",
+                              totals.bad, problem_.m * problem_.n, row, column, element_text(got, type), expected.value,
+                              allowed, factors_text());
   return report;
 }
 
-// Uniform data: its chained results stay finite, and so differ from what poison makes of them, up to K = 2^16.
+std::string GateSteps::factors_text() const {
+  if (!problem_.scaled()) return {};
+  return fmt::format("; alpha {:g}, beta {:g}", static_cast<double>(factors_.alpha),
+                     static_cast<double>(factors_.beta));
+}
+
+// Uniform data: its chained results stay finite, and so differ from what poison makes of them, up to K = 2^16. A scaled
+// problem's launches are plain ones, alpha 1 and beta 0.
 CheckReport GateSteps::check_dependent_launch(const Launch& separate, const Launch& dependent) {
-  const std::int64_t m = problem_.m, n = problem_.n, k = problem_.k;
-  const auto bytes = static_cast<std::size_t>((std::max({m * n, m * k, k * n}) + 3) / 4 * 4) * sizeof(std::uint16_t);
+  const std::int64_t most = std::max({problem_.a_extent(), problem_.b_extent(), problem_.c_extent()});
+  const auto bytes = static_cast<std::size_t>((most + 3) / 4 * 4) * sizeof(std::uint16_t);
   if (chain_x_.bytes() == 0) {
     chain_x_ = DeviceBuffer(bytes);
     chain_y_ = DeviceBuffer(bytes);
@@ -151,10 +170,8 @@ GateSteps::ChainHashes GateSteps::run_chain(const Launch& launch, bool wait) {
   const auto words = static_cast<std::int64_t>(chain_x_.bytes() / sizeof(std::uint16_t));
   const OperandSet given = operands_.operands();
   for (std::uint16_t* buffer : {x, y}) set_pattern(buffer, words, kChainFiller, stream_);
-  set_pattern(x, problem_.m * problem_.n, kPoisonPatterns[0], stream_);
-  check(cudaMemcpyAsync(y, given.a, static_cast<std::size_t>(problem_.m * problem_.k) * sizeof *y,
-                        cudaMemcpyDeviceToDevice, stream_),
-        "cudaMemcpyAsync");
+  set_pattern(x, problem_.c_extent(), kPoisonPatterns[0], stream_);
+  fill_input(operands_.contents(), Matrix::a, problem_.a_is_k_major(), y, stream_, problem_.a_ld());
   workspace_.poison(kPoisonPatterns[0]);
   const OperandSet chain[] = {{y, given.b, x}, {x, given.b, y}, {given.a, y, x}};
   if (!wait) hold_stream(kQueueingUs, stream_);
@@ -173,6 +190,11 @@ CheckReport GateSteps::describe_surroundings(const Observation& seen) {
   if (seen.slab_after != seen.slab_before) return operands_.describe_damage();
   CheckReport report;
   report.detail = workspace_.describe(seen);
+  if (seen.output_gaps.bad != 0) {
+    const auto first = static_cast<std::int64_t>(seen.output_gaps.first);
+    report.detail = fmt::format("between the rows of C: {} elements changed, the first after row {}, {} beyond its end",
+                                seen.output_gaps.bad, first / problem_.c_ld(), first % problem_.c_ld() - problem_.n);
+  }
   report.passed = report.detail.empty();
   return report;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "evaluate/backend.h"
 #include "evaluate/cuda/cuda_handles.h"
@@ -30,8 +31,9 @@ class GateSteps {
   void arrange(InputKind kind, std::uint64_t seed);
   void refill(InputKind kind, std::uint64_t seed);
 
-  // Queues the poison that `place` asks for, scrubs shared memory, and queues the launch.
-  void run(GateStep::Place place, std::uint16_t poison, const Launch& launch);
+  // Queues the poison that `place` asks for, or with beta what C is to hold, scrubs shared memory, and queues the
+  // launch.
+  void run(GateStep::Place place, std::uint16_t poison, const Launch& launch, const Factors& factors = {});
   // Waits for it and reads back what it left.
   Observation look(Criterion criterion, std::uint16_t poison);
   // Something had written into the operands before the run: they are made anew, and the step is void.
@@ -43,10 +45,10 @@ class GateSteps {
   // same bits in both as launches that wait for each other.
   CheckReport check_dependent_launch(const Launch& separate, const Launch& dependent);
 
-  OperandSet operands() const { return operands_.operands(); }
-
  private:
+  Judging judging(Criterion criterion) const;
   InputSpec spec_of(InputKind kind, std::uint64_t seed) const;
+  std::string factors_text() const;  // for messages; empty where there are none
   CheckReport describe_judged(const Totals& totals, Criterion criterion);
   CheckReport describe_surroundings(const Observation& seen);
   struct ChainHashes {
@@ -62,6 +64,7 @@ class GateSteps {
   GateOperands operands_;
   GateWorkspace workspace_;
   std::uint64_t placements_ = 0;
+  Factors factors_;  // of the last run
   std::shared_ptr<const Reference> reference_;
   DeviceBuffer observation_;
   DeviceBuffer chain_x_, chain_y_;  // made when first asked for

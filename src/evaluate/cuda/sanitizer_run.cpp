@@ -18,25 +18,30 @@ namespace {
 
 constexpr int kLaunches = 2;
 
-// As stored, row-major.
-std::vector<std::uint16_t> stored_a(const Problem& problem, const InputSpec& spec) {
-  std::vector<std::uint16_t> values;
-  for (std::int64_t row = 0; row < problem.a_rows(); ++row) {
-    for (std::int64_t column = 0; column < problem.a_cols(); ++column) {
-      values.push_back(problem.a_is_k_major() ? input_a(spec, row, column) : input_a(spec, column, row));
+constexpr std::uint16_t kGap = 0x7fab;  // between rows: NaN
+
+// A matrix as stored, row-major; at(row, column): its elements.
+template <class At>
+std::vector<std::uint16_t> stored(std::int64_t rows, std::int64_t columns, std::int64_t ld, At at) {
+  std::vector<std::uint16_t> values(static_cast<std::size_t>((rows - 1) * ld + columns), kGap);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      values[static_cast<std::size_t>(row * ld + column)] = at(row, column);
     }
   }
   return values;
 }
 
+std::vector<std::uint16_t> stored_a(const Problem& problem, const InputSpec& spec) {
+  return stored(problem.a_rows(), problem.a_cols(), problem.a_ld(), [&](std::int64_t row, std::int64_t column) {
+    return problem.a_is_k_major() ? input_a(spec, row, column) : input_a(spec, column, row);
+  });
+}
+
 std::vector<std::uint16_t> stored_b(const Problem& problem, const InputSpec& spec) {
-  std::vector<std::uint16_t> values;
-  for (std::int64_t row = 0; row < problem.b_rows(); ++row) {
-    for (std::int64_t column = 0; column < problem.b_cols(); ++column) {
-      values.push_back(problem.b_is_k_major() ? input_b(spec, column, row) : input_b(spec, row, column));
-    }
-  }
-  return values;
+  return stored(problem.b_rows(), problem.b_cols(), problem.b_ld(), [&](std::int64_t row, std::int64_t column) {
+    return problem.b_is_k_major() ? input_b(spec, column, row) : input_b(spec, row, column);
+  });
 }
 
 cuda::DeviceBuffer on_device(const std::vector<std::uint16_t>& values) {
@@ -49,7 +54,12 @@ cuda::DeviceBuffer on_device(const std::vector<std::uint16_t>& values) {
 void launch_alone(const Problem& problem, const std::string& cubin, const CudaLaunch& launch) {
   const InputSpec spec{InputKind::normal, 1, problem.m, problem.n, problem.k, problem.element};
   const cuda::DeviceBuffer a = on_device(stored_a(problem, spec)), b = on_device(stored_b(problem, spec));
-  const cuda::DeviceBuffer c(static_cast<std::size_t>(problem.m * problem.n) * sizeof(std::uint16_t));
+  // A scaled problem's first launch reads C; initcheck would take uninitialised elements for the kernel's fault.
+  const cuda::DeviceBuffer c =
+      problem.scaled()
+          ? on_device(stored(problem.m, problem.n, problem.c_ld(),
+                             [&](std::int64_t row, std::int64_t column) { return input_c(spec, row, column); }))
+          : cuda::DeviceBuffer(static_cast<std::size_t>(problem.c_extent()) * sizeof(std::uint16_t));
   cuda::DeviceBuffer workspace;
   if (launch.workspace_bytes > 0) {
     workspace = cuda::DeviceBuffer(static_cast<std::size_t>(launch.workspace_bytes));
@@ -59,7 +69,8 @@ void launch_alone(const Problem& problem, const std::string& cubin, const CudaLa
   }
   const cuda::Stream stream = cuda::make_stream();
   cuda::CudaKernel kernel(cubin, launch, problem.element);
-  const cuda::OperandSet operands{a.as<std::uint16_t>(), b.as<std::uint16_t>(), c.as<std::uint16_t>()};
+  cuda::OperandSet operands{a.as<std::uint16_t>(), b.as<std::uint16_t>(), c.as<std::uint16_t>()};
+  if (problem.scaled()) operands.beta = 0.5F;
   for (int i = 0; i < kLaunches; ++i) {
     kernel.launch(operands, workspace.data(), false, stream.get());
     cuda::check(cudaStreamSynchronize(stream.get()), "running the kernel");

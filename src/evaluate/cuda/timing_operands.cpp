@@ -16,7 +16,9 @@ constexpr double kOperandShare = 0.5;         // of free memory, for every layou
 
 // Sets of more are not worth fetching ahead: the L2 cache does not hold them. And the gaps have to fit into memory.
 constexpr std::int64_t kScatteredSetBytes = 64LL << 20, kScatteredBytes = 5LL << 29;
-constexpr std::int64_t kWidestGap = 4;  // strides from one scattered set to the next, at most
+constexpr Factors kTimedFactors = {1, 0.5F};  // of scaled problems
+constexpr std::uint16_t kGap = 0x7fab;        // between rows: NaN
+constexpr std::int64_t kWidestGap = 4;        // strides from one scattered set to the next, at most
 
 std::int64_t align(std::int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
@@ -27,7 +29,7 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
     : problem_(problem), stream_(stream) {
   std::size_t free_bytes = 0, total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  const std::int64_t a = problem.m * problem.k, b = problem.k * problem.n, c = problem.m * problem.n;
+  const std::int64_t a = problem.a_extent(), b = problem.b_extent(), c = problem.c_extent();
   const auto share = [&](double part, double bytes) { return part * static_cast<double>(free_bytes) / bytes; };
   const double for_references = share(kReferenceShare, 2.0 * sizeof(double) * static_cast<double>(c));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
@@ -61,8 +63,17 @@ TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing sp
 const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major) {
   Stack& stack = (matrix == Matrix::a ? a_ : b_)[k_major ? 1 : 0];
   if (stack.stride != 0) return stack;
-  Stack made = allocate(matrix == Matrix::a ? problem_.m * problem_.k : problem_.k * problem_.n, Spacing::scattered);
-  for (int set = 0; set < count_; ++set) fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_);
+  // Any layout that stores the matrix so.
+  const bool is_a = matrix == Matrix::a;
+  const Problem stored =
+      stored_as(problem_, is_a ? (k_major ? Layout::nn : Layout::nt) : (k_major ? Layout::tn : Layout::nn));
+  const std::int64_t elements = is_a ? stored.a_extent() : stored.b_extent();
+  const std::int64_t ld = is_a ? stored.a_ld() : stored.b_ld();
+  Stack made = allocate(elements, Spacing::scattered);
+  for (int set = 0; set < count_; ++set) {
+    if (!problem_.packed()) set_pattern(made.at(set), elements, kGap, stream_);
+    fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_, ld);
+  }
   stack = std::move(made);
   return stack;
 }
@@ -70,12 +81,26 @@ const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major)
 OperandSet TimingOperands::operands(Layout layout, int inputs, int output) {
   Problem as_stored = problem_;
   as_stored.layout = layout;
-  return {filled(Matrix::a, as_stored.a_is_k_major()).at(inputs),
-          filled(Matrix::b, as_stored.b_is_k_major()).at(inputs), c_.at(output)};
+  OperandSet set{filled(Matrix::a, as_stored.a_is_k_major()).at(inputs),
+                 filled(Matrix::b, as_stored.b_is_k_major()).at(inputs), c_.at(output)};
+  if (problem_.scaled()) {
+    set.alpha = kTimedFactors.alpha;
+    set.beta = kTimedFactors.beta;
+  }
+  return set;
+}
+
+Judging TimingOperands::judging() const {
+  return {Criterion::bound, problem_.accumulator,   problem_.scaled(),
+          kTimedFactors,    reference(0).spec.seed, problem_.c_ld()};
 }
 
 void TimingOperands::poison(int first, int sets, std::uint16_t pattern) {
   set_pattern(c_.at(first), c_.stride * sets, pattern, stream_);
+  if (!problem_.scaled()) return;
+  for (int set = first; set < first + sets; ++set) {
+    fill_output(reference(0).spec, problem_.c_ld(), c_.at(set), stream_);
+  }
 }
 
 }  // namespace warpsmith::cuda

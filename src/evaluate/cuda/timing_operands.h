@@ -24,9 +24,12 @@ class TimingOperands {
   int count() const { return count_; }
   // A and B of one set, C of another. Fills the sets of a layout at its first use.
   OperandSet operands(Layout layout, int inputs, int output);
+  // How a C of these sets is judged.
+  Judging judging() const;
   // Of a product of set `inputs`.
   const Reference& reference(int inputs) const { return *references_[static_cast<std::size_t>(inputs)]; }
-  // C of `sets` sets, from set `first` on, holds `pattern` afterwards.
+  // C of `sets` sets, from set `first` on, holds `pattern` afterwards; of a scaled problem, what input_c() says of set
+  // 0.
   void poison(int first, int sets, std::uint16_t pattern);
 
  private:

@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "evaluate/cuda/cublas_exhaustive.h"
+#include "evaluate/cuda/cublaslt_matmul.h"
+#include "evaluate/cuda/error_statistics.h"
+#include "evaluate/gates.h"
 
 namespace warpsmith::cuda {
 
@@ -14,13 +17,15 @@ namespace {
 constexpr std::uint16_t kTimedPoison = 0x7fab;
 constexpr int kTuningReplays = 3;
 constexpr double kLongTuningUs = 2e4;       // a replay this long is as good as several
+constexpr double kLongLaunches = 4;         // of the wanted length of a batch, each
 constexpr double kExhaustiveBatchUs = 150;  // thousands of configurations are timed
 // Hardly a GEMM is faster; the physical floor of a small problem is far lower, and would make short batches long.
 constexpr double kShortestGemmUs = 2.5;
 // A problem this large draws enough power to lower the clocks: it is timed at the clocks it settles at.
 constexpr double kPreheatFlops = 8.6e9;  // 2^33
 constexpr double kPreheatSeconds = 3;
-constexpr double kCoolSeconds = 2;  // without work, after which preheating is due again
+constexpr double kPreheatShare = 0.5;             // of the time that the device has rested
+constexpr double kShortestPreheatSeconds = 0.02;  // below this it is not worth while
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -36,33 +41,64 @@ void merge(CheckReport& report, const CheckReport& other) {
 
 }  // namespace
 
+void HeatLog::worked(double seconds) {
+  due_ = std::max(0.0, due() - (kPreheatShare + 1) * seconds);  // it was no rest, and it makes up for one
+  last_ = std::chrono::steady_clock::now();
+}
+
+double HeatLog::due() const { return std::min(due_ + kPreheatShare * seconds_since(last_), kPreheatSeconds); }
+
 TimingSteps::TimingSteps(const Problem& problem, std::uint64_t seed, const TimingDevice& device,
                          ReferenceMaker& references)
     : problem_(problem),
       device_(device),
+      references_(references),
       operands_(problem, seed, GraphTimer::launches_for(physical_floor_us(problem, device.machine, true)), references,
                 device.stream),
       totals_(sizeof(Totals)) {
   operands_.operands(problem.layout, 0, 0);
 }
 
-void TimingSteps::use(CudaKernel* kernel) {
-  std::erase_if(armed_, [](const auto& entry) { return std::get<0>(entry.first) == 0; });
+void TimingSteps::forget(int subject) {
+  std::erase_if(armed_, [&](const auto& entry) { return std::get<0>(entry.first) == subject; });
   replayed_ = nullptr;
   call_.reset();
-  kernel_ = kernel;
-  if (kernel == nullptr) return;
-  const auto bytes = static_cast<std::size_t>(kernel->descriptor().workspace_bytes);
-  if (workspace_.bytes() < bytes) {
-    workspace_ = {};
-    workspace_ = DeviceBuffer(bytes);
+}
+
+void TimingSteps::use(CudaKernel* kernel) {
+  forget(0);
+  if (const auto last = contenders_.find(0); last != contenders_.end()) {
+    spare_workspace_ = std::move(last->second.workspace);
+    contenders_.erase(last);
   }
-  audit_ = {true, {}, 0, 0};
+  if (kernel == nullptr) return;
+  Contender& next = contenders_[0];
+  next.kernel = kernel;
+  next.layout = problem_.layout;
+  next.workspace = std::move(spare_workspace_);
+  spare_workspace_ = {};
+  const auto bytes = static_cast<std::size_t>(kernel->descriptor().workspace_bytes);
+  if (next.workspace.bytes() < bytes) {
+    next.workspace = {};
+    next.workspace = DeviceBuffer(bytes);
+  }
+  restorer(0)();  // a workspace that must be cleared is, before the first launch
+}
+
+int TimingSteps::keep(std::unique_ptr<CudaKernel> kernel) {
+  forget(0);
+  const int number = std::min(contenders_.begin()->first, 0) - 1;
+  Contender& one = contenders_[number];
+  one = std::move(contenders_.at(0));
+  one.kept = std::move(kernel);
+  contenders_.erase(0);
+  return number;
 }
 
 std::vector<std::string> TimingSteps::open_baselines() {
-  baselines_ = make_cublas_baselines(problem_, device_.cublas, device_.cublaslt, device_.baseline_workspace,
-                                     [this](Baseline& one) { return time_unlisted(one, 0); });
+  baselines_ = make_cublas_baselines(
+      problem_, device_.cublas, device_.cublaslt, device_.baseline_workspace,
+      [this](Baseline& one) { return try_out(one); }, choices_);
   std::vector<std::string> names;
   for (const auto& one : baselines_) names.push_back(one->name());
   return names;
@@ -86,8 +122,8 @@ std::vector<std::string> TimingSteps::open_exhaustive(double seconds, const Work
 
 LaunchOnSet TimingSteps::launcher(int subject, bool pdl) {
   if (subject > 0) return launcher(baseline(subject));
-  return [this, pdl](int inputs, int output, cudaStream_t stream) {
-    kernel_->launch(operands_.operands(problem_.layout, inputs, output), workspace_.data(), pdl, stream);
+  return [this, pdl, &one = contender(subject)](int inputs, int output, cudaStream_t stream) {
+    one.kernel->launch(operands_.operands(one.layout, inputs, output), one.workspace.data(), pdl, stream);
   };
 }
 
@@ -99,20 +135,22 @@ LaunchOnSet TimingSteps::launcher(Baseline& one) {
 
 int TimingSteps::launches(double batch_us, double launch_us) const {
   double floor_us = physical_floor_us(problem_, device_.machine, true);
+  // A launch so long needs no more beside it for the replay's own start to vanish.
+  if (batch_us > 0 && floor_us >= kLongLaunches * batch_us) return std::min(operands_.count(), 2);
   if (batch_us > 0) floor_us = std::max({floor_us, kShortestGemmUs, launch_us});
   return std::min(operands_.count(), GraphTimer::launches_for(floor_us, batch_us));
 }
 
 std::function<void()> TimingSteps::restorer(int subject) {
-  if (subject != 0) return {};
-  return [this] {
-    kernel_->globals().restore(device_.stream);
-    const CudaLaunch& launch = kernel_->descriptor();
+  if (subject > 0) return {};
+  return [this, &one = contender(subject)] {
+    one.kernel->globals().restore(device_.stream);
+    const CudaLaunch& launch = one.kernel->descriptor();
     if (launch.workspace_bytes == 0) return;
     if (launch.zero_workspace) {
-      check(cudaMemsetAsync(workspace_.data(), 0, workspace_.bytes(), device_.stream), "cudaMemsetAsync");
+      check(cudaMemsetAsync(one.workspace.data(), 0, one.workspace.bytes(), device_.stream), "cudaMemsetAsync");
     } else {
-      set_pattern(workspace_.as<std::uint16_t>(), static_cast<std::int64_t>(workspace_.bytes() / 2), kTimedPoison,
+      set_pattern(one.workspace.as<std::uint16_t>(), static_cast<std::int64_t>(one.workspace.bytes() / 2), kTimedPoison,
                   device_.stream);
     }
   };
@@ -121,33 +159,31 @@ std::function<void()> TimingSteps::restorer(int subject) {
 double TimingSteps::replay(const ArmedGraph& graph, int subject) {
   const double time_us = device_.timer.replay(graph, operands_, kTimedPoison, restorer(subject));
   replayed_ = &graph;
-  note_work();
+  note_work(time_us * graph.launches);
   return time_us;
 }
 
-void TimingSteps::note_work() {
-  if (seconds_since(last_work_) > kCoolSeconds) heated_ = false;
-  last_work_ = std::chrono::steady_clock::now();
+void TimingSteps::note_work(double us) {
+  if (problem_.flops() >= kPreheatFlops) device_.heat.worked(1e-6 * us);
 }
 
 double TimingSteps::arm(int subject, bool cold, bool pdl) {
-  note_work();
-  if (subject == 0) restorer(0)();
-  const std::size_t kernels = subject == 0 ? kernel_->descriptor().kernels.size() : 0;
+  if (const auto restore = restorer(subject)) restore();
+  const std::size_t kernels = subject <= 0 ? contender(subject).kernel->descriptor().kernels.size() : 0;
   replayed_ = nullptr;
   ArmedGraph graph = device_.timer.arm(launcher(subject, pdl), launches(batch_us_, launch_us_), cold, kernels);
   const double estimate_us = graph.estimate_us;
   armed_[{subject, cold, pdl}] = std::move(graph);
-  note_work();
   return estimate_us;
 }
 
 double TimingSteps::time_batch(int subject, bool cold, bool pdl) {
   const ArmedGraph& graph = armed_.at({subject, cold, pdl});
   const double time_us = replay(graph, subject);
-  if (subject == 0) {
-    const int output = static_cast<int>(audited_batches_++ % static_cast<std::uint64_t>(graph.launches));
-    merge(audit_, judge_outputs(graph, output, 1, "after a timed batch"));
+  if (subject <= 0) {
+    Contender& one = contender(subject);
+    const int output = static_cast<int>(one.audited_batches++ % static_cast<std::uint64_t>(graph.launches));
+    merge(one.audit, judge_outputs(graph, output, 1, "after a timed batch"));
   }
   return time_us;
 }
@@ -160,11 +196,11 @@ int TimingSteps::launches_per_batch(int subject, bool cold, bool pdl) const {
 void TimingSteps::preheat(int subject) { heat(armed_.at({subject, true, false})); }
 
 void TimingSteps::heat(const ArmedGraph& graph) {
-  if (heated_ || problem_.flops() < kPreheatFlops) return;
+  const double due = device_.heat.due();
+  if (problem_.flops() < kPreheatFlops || due < kShortestPreheatSeconds) return;
   replayed_ = nullptr;
-  device_.timer.preheat(graph, kPreheatSeconds);
-  heated_ = true;
-  last_work_ = std::chrono::steady_clock::now();
+  device_.timer.preheat(graph, due);
+  note_work(1e6 * due);
 }
 
 // Cold calls of all subjects take the sets in one common turn, and L2 is flushed: none finds another's operands there.
@@ -178,7 +214,6 @@ void TimingSteps::ready_call(int subject, bool cold) {
   if (cold) device_.timer.flush_l2();
   check(cudaStreamSynchronize(device_.stream), "making a call ready");
   call_ = std::move(next);
-  note_work();
 }
 
 double TimingSteps::call(int subject, bool) {
@@ -188,16 +223,16 @@ double TimingSteps::call(int subject, bool) {
   ready.launch(ready.inputs, ready.output, device_.stream);
   check(cudaStreamSynchronize(device_.stream), "the timed call");
   const double time_us = 1e6 * seconds_since(start);
-  if (subject == 0) merge(audit_, judge_call(ready, "after a timed call"));
+  if (subject <= 0) merge(contender(subject).audit, judge_call(ready, "after a timed call"));
   replayed_ = nullptr;
-  note_work();
+  note_work(time_us);
   return time_us;
 }
 
 // One output was judged after each timed batch, and each call's; now all that the last replay of every series wrote is.
 CheckReport TimingSteps::check_timed_outputs(int subject) {
-  CheckReport report = subject == 0 ? audit_ : CheckReport{true, {}, 0, 0};
-  bool judged = subject == 0;
+  CheckReport report = subject <= 0 ? contender(subject).audit : CheckReport{true, {}, 0, 0, {}};
+  bool judged = subject <= 0;
   for (const auto& [key, graph] : armed_) {
     if (!report.passed || !report.precision.good() || std::get<0>(key) != subject) continue;
     if (replayed_ != &graph) replay(graph, subject);
@@ -211,14 +246,14 @@ CheckReport TimingSteps::check_timed_outputs(int subject) {
   return judge_call(made, "in the output of a call");
 }
 
-// A baseline that fails or is wrong is no baseline.
+// The same of one that is timed once and not again.
 std::optional<double> TimingSteps::time_unlisted(Baseline& one, double batch_us) {
   try {
     replayed_ = nullptr;
     const ArmedGraph graph = device_.timer.arm(launcher(one), launches(batch_us, 0), true, 0);
     heat(graph);  // what is fastest on a cool device need not be where the power limit has lowered the clocks
     double best_us = device_.timer.replay(graph, operands_, kTimedPoison, {});
-    note_work();
+    note_work(best_us * graph.launches);
     if (!judge_outputs(graph, 0, graph.launches, "in a baseline's outputs").passed) return std::nullopt;
     for (int i = 1; i < kTuningReplays && best_us * graph.launches < kLongTuningUs; ++i) {
       best_us = std::min(best_us, device_.timer.replay(graph, operands_, kTimedPoison, {}));
@@ -227,6 +262,40 @@ std::optional<double> TimingSteps::time_unlisted(Baseline& one, double batch_us)
   } catch (const CudaError&) {
     if (context_is_lost()) throw;
     return std::nullopt;
+  }
+}
+
+// A GEMM that is being tried out, with its graph.
+class TimingSteps::Trial final : public BaselineTrial {
+ public:
+  Trial(TimingSteps& steps, ArmedGraph graph) : steps_(steps), graph_(std::move(graph)) {}
+
+  const ArmedGraph& graph() const { return graph_; }
+  double time_us() override {
+    const double time_us = steps_.device_.timer.replay(graph_, steps_.operands_, kTimedPoison, {});
+    steps_.note_work(time_us * graph_.launches);
+    return time_us;
+  }
+  bool is_long(double time_us) const override { return time_us * graph_.launches >= kLongTuningUs; }
+
+ private:
+  TimingSteps& steps_;
+  ArmedGraph graph_;
+};
+
+// One that fails or is wrong is no baseline. What is fastest on a cool device need not be where the power limit has
+// lowered the clocks.
+std::unique_ptr<BaselineTrial> TimingSteps::try_out(Baseline& one) {
+  try {
+    replayed_ = nullptr;
+    auto trial = std::make_unique<Trial>(*this, device_.timer.arm(launcher(one), launches(0, 0), true, 0));
+    heat(trial->graph());
+    trial->time_us();
+    if (!judge_outputs(trial->graph(), 0, trial->graph().launches, "in a baseline's outputs").passed) return nullptr;
+    return trial;
+  } catch (const CudaError&) {
+    if (context_is_lost()) throw;
+    return nullptr;
   }
 }
 
@@ -245,7 +314,7 @@ CheckReport TimingSteps::judge_call(const Call& made, const char* where) {
 void TimingSteps::judge_set(int inputs, int output) {
   const Reference& reference = operands_.reference(inputs);
   judge_output(operands_.operands(problem_.layout, inputs, output).c, reference.masked(), reference.spec,
-               Criterion::bound, totals_.as<Totals>(), device_.stream);
+               operands_.judging(), totals_.as<Totals>(), device_.stream);
 }
 
 // Waits, so that no kernel of the candidate runs between the judging and the reading.
@@ -256,13 +325,53 @@ CheckReport TimingSteps::report_of_totals(int outputs, const char* where) {
   check(cudaStreamSynchronize(device_.stream), "judging timed outputs");
   CheckReport report{found.bad == 0, {}, double_from_bits(found.worst_bits), static_cast<std::int64_t>(found.bad)};
   report.precision = {static_cast<std::int64_t>(found.misrounded), outputs * problem_.m * problem_.n,
-                      misrounding_limit(problem_.k, problem_.element)};
+                      misrounding_limit(problem_.k, problem_.element, problem_.accumulator)};
   if (!report.passed) {
     const auto first = static_cast<std::int64_t>(found.first);
     report.detail = fmt::format("{} wrong elements {}, the first at ({}, {})", found.bad, where, first / problem_.n,
                                 first % problem_.n);
   }
   return report;
+}
+
+nlohmann::json TimingSteps::compare_errors(int candidate) {
+  if (!problem_.packed()) throw CudaError("errors are compared on packed operands only", false);
+  Contender& ours = contender(candidate);
+  Problem problem = problem_;
+  problem.layout = ours.layout;
+  const InputSpec spec{InputKind::large, draw_seed(), problem.m, problem.n, problem.k, problem.element};
+  const auto bytes = [](std::int64_t rows, std::int64_t columns) {
+    return static_cast<std::size_t>(rows * columns) * sizeof(std::uint16_t);
+  };
+  const DeviceBuffer a(bytes(problem.m, problem.k)), b(bytes(problem.k, problem.n)), c(bytes(problem.m, problem.n));
+  const OperandSet operands{a.as<std::uint16_t>(), b.as<std::uint16_t>(), c.as<std::uint16_t>()};
+  fill_input(spec, Matrix::a, problem.a_is_k_major(), operands.a, device_.stream);
+  fill_input(spec, Matrix::b, problem.b_is_k_major(), operands.b, device_.stream);
+  const auto reference = references_.make(spec);
+  DeviceBuffer counts;
+  nlohmann::json errors = {{"layout", to_string(problem.layout)}};
+  const auto run = [&](const char* name, const std::function<void()>& launch) {
+    set_pattern(operands.c, problem.m * problem.n, kTimedPoison, device_.stream);
+    launch();
+    errors[name] = error_statistics(operands.c, reference->masked(), spec, counts, device_.stream);
+  };
+  run("ours", [&] {
+    restorer(candidate)();
+    ours.kernel->launch(operands, ours.workspace.data(), false, device_.stream);
+  });
+  for (const bool narrow : {false, true}) {
+    if (narrow && problem.element != ElementType::f16) continue;
+    const auto described = std::make_shared<const LtProblem>(problem, problem.layout, narrow);
+    const auto offered = described->ask(device_.cublaslt, 1);
+    if (offered.empty()) continue;
+    LtMatmul heuristic("errors", described, offered.front().algo, device_.cublaslt, device_.baseline_workspace);
+    Baseline* subject = &heuristic;
+    for (const auto& tuned : baselines_) {
+      if (!narrow && tuned->name() == fmt::format("cublaslt-auto-{}", to_string(problem.layout))) subject = tuned.get();
+    }
+    run(narrow ? "lt_f16" : "lt_f32", [&] { subject->launch(operands, device_.stream); });
+  }
+  return errors;
 }
 
 }  // namespace warpsmith::cuda

@@ -22,6 +22,20 @@
 
 namespace warpsmith::cuda {
 
+// How long the device has rested from work that lowers its clocks, less what it has worked since: problems that follow
+// one another share the heating.
+class HeatLog {
+ public:
+  // Such work has just ended.
+  void worked(double seconds);
+  // How long it has to work now; a rest is made up for by half as much work, and by kPreheatSeconds at most.
+  double due() const;
+
+ private:
+  std::chrono::steady_clock::time_point last_{};
+  double due_ = 0;  // at last_
+};
+
 // What outlives a problem. The cuBLAS handle is the baselines' own: its stream and its workspace are set.
 struct TimingDevice {
   const Machine& machine;
@@ -30,6 +44,7 @@ struct TimingDevice {
   cublasLtHandle_t cublaslt;
   const DeviceBuffer& baseline_workspace;
   GraphTimer& timer;
+  HeatLog& heat;
 };
 
 class TimingSteps {
@@ -38,8 +53,15 @@ class TimingSteps {
 
   // The candidate that is subject 0 from now on; null: none.
   void use(CudaKernel* kernel);
+  // Of candidates that are used from now on.
+  void change_layout(Layout layout) { problem_ = stored_as(problem_, layout); }
+  // Subject 0 gets the number that is returned, -1, -2 .., and stays; there is no subject 0 afterwards.
+  int keep(std::unique_ptr<CudaKernel> kernel);
 
   std::vector<std::string> open_baselines();
+  // Which of cuBLASLt's candidates were the fastest, and what is to be tried of them in the next open_baselines().
+  const BaselineChoices& baseline_choices() const { return choices_; }
+  void suggest_baselines(BaselineChoices choices) { choices_ = std::move(choices); }
   std::vector<std::string> open_exhaustive(double seconds, const WorkProgress& progress);
   std::string baseline_detail(int subject) { return baseline(subject).detail(); }
 
@@ -54,6 +76,10 @@ class TimingSteps {
   void ready_call(int subject, bool cold);
   double call(int subject, bool cold);
   CheckReport check_timed_outputs(int subject);
+  // Errors on inputs of large magnitude of a candidate and, in its layout, of cuBLASLt with FP32 compute (the tuned
+  // choice where it is known) and, for f16, with FP16 compute: {"layout", "ours": error_statistics(), "lt_f32",
+  // "lt_f16"}.
+  nlohmann::json compare_errors(int candidate);
 
  private:
   using Key = std::tuple<int, bool, bool>;  // subject, cold, pdl
@@ -61,18 +87,31 @@ class TimingSteps {
     LaunchOnSet launch;
     int inputs = 0, output = 0;
   };
+  // A candidate that is timed.
+  struct Contender {
+    CudaKernel* kernel = nullptr;
+    std::unique_ptr<CudaKernel> kept;  // the same, where it is this one's own
+    Layout layout = Layout::tn;
+    DeviceBuffer workspace;
+    CheckReport audit{true, {}, 0, 0, {}};  // of its timed batches and calls; kept where no kernel can reach it
+    std::uint64_t audited_batches = 0;
+  };
+  class Trial;
 
+  Contender& contender(int subject) { return contenders_.at(subject); }
+  void forget(int subject);  // what was armed of it
   Baseline& baseline(int subject) { return *baselines_.at(static_cast<std::size_t>(subject - 1)); }
   LaunchOnSet launcher(int subject, bool pdl);
   LaunchOnSet launcher(Baseline& baseline);
   int launches(double batch_us, double launch_us) const;
-  // What the candidate could keep is put back; empty for baselines.
+  // What a candidate could keep is put back; empty for baselines.
   std::function<void()> restorer(int subject);
   double replay(const ArmedGraph& graph, int subject);
-  void heat(const ArmedGraph& graph);  // where the problem is large enough, and it is due
-  void note_work();
+  void heat(const ArmedGraph& graph);  // where the problem is large enough, for as long as it is due
+  void note_work(double us);
 
   std::optional<double> time_unlisted(Baseline& baseline, double batch_us);
+  std::unique_ptr<BaselineTrial> try_out(Baseline& baseline);
   CheckReport judge_outputs(const ArmedGraph& graph, int first, int count, const char* where);
   CheckReport judge_call(const Call& made, const char* where);
   void judge_set(int inputs, int output);
@@ -80,22 +119,20 @@ class TimingSteps {
 
   Problem problem_;
   TimingDevice device_;
+  ReferenceMaker& references_;
   TimingOperands operands_;
-  DeviceBuffer totals_, workspace_;
-  CheckReport audit_;  // of the candidate's timed batches and calls; kept where no kernel can reach it
-  CudaKernel* kernel_ = nullptr;
+  DeviceBuffer totals_;
+  std::map<int, Contender> contenders_;  // subject 0, and those that were kept
+  DeviceBuffer spare_workspace_;         // of the last subject 0, for the next
   std::vector<std::unique_ptr<Baseline>> baselines_;
+  BaselineChoices choices_;
   double batch_us_ = 0, launch_us_ = 0;
 
   std::map<Key, ArmedGraph> armed_;
   const ArmedGraph* replayed_ = nullptr;  // whose outputs are what was timed last
-  std::uint64_t audited_batches_ = 0;
 
   std::optional<Call> call_;  // that ready_call() has made ready
   int calls_ = 0;             // cold ones, of all subjects
-
-  bool heated_ = false;
-  std::chrono::steady_clock::time_point last_work_{};
 };
 
 }  // namespace warpsmith::cuda

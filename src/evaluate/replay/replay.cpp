@@ -29,6 +29,7 @@ std::string find_fault(const ReplayTable::Entry& entry) {
     if (*time && !is_positive(*time)) return "cold_us and warm_us must be positive numbers";
   }
   if (entry.kind == "accepted" && !entry.cold_us) return "an accepted entry needs cold_us";
+  if (entry.error && !(std::isfinite(*entry.error) && *entry.error >= 0)) return "error must not be negative";
   return {};
 }
 
@@ -48,6 +49,7 @@ Verdict to_verdict(const ReplayTable::Entry& entry) {
     measurement.cold = recorded_time(entry.cold_us.value_or(0));
     if (entry.warm_us) measurement.warm = recorded_time(*entry.warm_us);
     measurement.detail = kReason;
+    if (entry.error) verdict.gates.push_back({"bound/recorded", true, kReason, *entry.error});
     verdict.outcome = verdict::Accepted{std::move(measurement)};
   } else if (entry.kind == "illegal") {
     verdict.outcome = verdict::Illegal{"replay", kReason};
@@ -84,15 +86,30 @@ Result<ReplayTable> parse_header(const nlohmann::json& json) {
   if (!target) return target.error();
   const int threads = json.value("threads", 1);
   if (threads < 1) return bad_input(fmt::format("threads = {} must be positive", threads));
-  return ReplayTable(json.at("machine").get<Machine>(), *target, threads,
-                     json.value("provenance", nlohmann::json::object()));
+  ReplayTable table(json.at("machine").get<Machine>(), *target, threads,
+                    json.value("provenance", nlohmann::json::object()));
+  if (json.contains("references")) {
+    for (const auto& [text, time_us] : json.at("references").items()) {
+      const auto problem = parse_problem(text);
+      if (!problem) return problem.error();
+      if (const Status status = table.set_reference(*problem, time_us.get<double>()); !status) return status.error();
+    }
+  }
+  std::vector<Problem> held_out;
+  for (const auto& text : json.value("held_out", nlohmann::json::array())) {
+    const auto problem = parse_problem(text.get<std::string>());
+    if (!problem) return problem.error();
+    held_out.push_back(*problem);
+  }
+  table.set_held_out(std::move(held_out));
+  return table;
 }
 
 Status parse_entry(const nlohmann::json& json, ReplayTable& table) {
   const auto problem = parse_problem(json.at("problem").get<std::string>());
   if (!problem) return problem.error();
   const ReplayTable::Entry entry{json.at("kind").get<std::string>(), optional_number(json, "cold_us"),
-                                 optional_number(json, "warm_us")};
+                                 optional_number(json, "warm_us"), optional_number(json, "error")};
   return table.add(*problem, json.at("recipe").get<std::string>(), entry);
 }
 
@@ -135,17 +152,20 @@ Result<ReplayTable> ReplayTable::load(const std::filesystem::path& path) {
 }
 
 Status ReplayTable::save(const std::filesystem::path& path) const {
-  const nlohmann::json header = {{"warpsmith_replay", kFormatVersion},
-                                 {"machine", machine_},
-                                 {"target", to_string(target_)},
-                                 {"threads", threads_},
-                                 {"provenance", provenance_}};
+  nlohmann::json header = {{"warpsmith_replay", kFormatVersion},
+                           {"machine", machine_},
+                           {"target", to_string(target_)},
+                           {"threads", threads_},
+                           {"provenance", provenance_}};
+  if (!references_.empty()) header["references"] = references_;
+  for (const Problem& problem : held_out_) header["held_out"].push_back(to_string(problem));
   std::string text = header.dump() + "\n";
   for (const auto& [problem, entries] : problems_) {
     for (const auto& [recipe, entry] : entries) {
       nlohmann::json line = {{"problem", problem}, {"recipe", recipe}, {"kind", entry.kind}};
       if (entry.cold_us) line["cold_us"] = *entry.cold_us;
       if (entry.warm_us) line["warm_us"] = *entry.warm_us;
+      if (entry.error) line["error"] = *entry.error;
       text += line.dump() + "\n";
     }
   }
@@ -172,6 +192,17 @@ Verdict ReplayTable::lookup(const Problem& problem, const Recipe& recipe) const 
   Verdict verdict;
   verdict.outcome = verdict::Failed{fmt::format("not recorded for {}", to_string(problem))};
   return verdict;
+}
+
+double ReplayTable::reference_us(const Problem& problem) const {
+  const auto found = references_.find(to_string(problem));
+  return found == references_.end() ? 0 : found->second;
+}
+
+Status ReplayTable::set_reference(const Problem& problem, double time_us) {
+  if (!is_positive(time_us)) return bad_input(fmt::format("the reference of {} must be positive", to_string(problem)));
+  references_[to_string(problem)] = time_us;
+  return ok_status();
 }
 
 std::vector<Problem> ReplayTable::problems() const {

@@ -3,10 +3,13 @@
 //
 // The file is JSON lines. The first line is the header
 //   {"warpsmith_replay": 1, "machine": {...}, "target": "sm90", "threads": 1, "provenance": {...}}
+// to which may be added "references", the time of the fastest baseline in us by problem, and "held_out", the problems
+// that nothing may be trained on,
 // and every further one an entry
 //   {"problem": "64x64x64 tn f16 f32", "recipe": "sm90 ...", "kind": "accepted", "cold_us": 2.1, "warm_us": 1.8}
-// cold_us: of accepted entries, and of too-slow or suspicious ones where known; warm_us: of accepted entries. Absent
-// knobs of a recipe take their defaults.
+// cold_us: of accepted entries, and of too-slow or suspicious ones where known; warm_us: of accepted entries;
+// "error": of accepted entries, where known, the worst error that the gates met over their bound. Absent knobs of a
+// recipe take their defaults.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +35,7 @@ class ReplayTable {
   struct Entry {
     std::string kind;  // Verdict::kind(), never "failed"
     std::optional<double> cold_us, warm_us;
+    std::optional<double> error{};
   };
 
   ReplayTable(Machine machine, Target target, int threads, nlohmann::json provenance = nlohmann::json::object());
@@ -55,6 +59,13 @@ class ReplayTable {
   std::vector<Recipe> recipes(const Problem& problem) const;  // recorded for the problem
   std::size_t size() const;
 
+  // Of the fastest baseline; 0: not known. Error (bad_input) of the setter: not a positive number.
+  double reference_us(const Problem& problem) const;
+  Status set_reference(const Problem& problem, double time_us);
+  // As declared by the table's maker; empty: no declaration.
+  std::vector<Problem> held_out() const { return held_out_; }
+  void set_held_out(std::vector<Problem> problems) { held_out_ = std::move(problems); }
+
  private:
   using Entries = std::map<std::string, Entry>;  // by full text form of the recipe
 
@@ -62,7 +73,9 @@ class ReplayTable {
   Target target_;
   int threads_;
   nlohmann::json provenance_;
-  std::map<std::string, Entries> problems_;  // by text form of the problem
+  std::map<std::string, Entries> problems_;   // by text form of the problem
+  std::map<std::string, double> references_;  // likewise
+  std::vector<Problem> held_out_;
 };
 
 // Which of an archive's scopes to export.

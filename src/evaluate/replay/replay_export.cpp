@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "evaluate/replay/replay.h"
@@ -16,6 +17,10 @@ ReplayTable::Entry to_entry(const Verdict& verdict) {
   if (const auto* accepted = verdict.accepted()) {
     entry.cold_us = positive(accepted->measurement.cold.median_us);
     entry.warm_us = positive(accepted->measurement.warm.median_us);
+    for (const GateResult& gate : verdict.gates) {
+      if (!gate.gate.starts_with("bound/") || !(gate.worst_error >= 0) || !std::isfinite(gate.worst_error)) continue;
+      entry.error = std::max(entry.error.value_or(0), gate.worst_error);
+    }
   } else if (const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome)) {
     entry.cold_us = positive(slow->time_us);
   } else if (const auto* suspicious = std::get_if<verdict::Suspicious>(&verdict.outcome)) {
@@ -39,6 +44,25 @@ Status add_scope(Archive& archive, const Archive::Scope& scope, ReplayTable& tab
     }
   }
   return ok_status();
+}
+
+// The fastest baseline of the last comparison, where there was one.
+Status add_reference(Archive& archive, const Archive::Scope& scope, ReplayTable& table) {
+  const auto comparison = archive.last_comparison(scope);
+  if (!comparison) return comparison.error();
+  if (!*comparison) return ok_status();
+  double fastest_us = 0;
+  try {
+    for (const auto& json : (*comparison)->result.at("subjects")) {
+      const auto subject = json.get<Measurement>();
+      const double time_us = subject.cold.median_us;
+      if (subject.subject == "candidate" || !(time_us > 0) || !std::isfinite(time_us)) continue;
+      if (fastest_us == 0 || time_us < fastest_us) fastest_us = time_us;
+    }
+  } catch (const nlohmann::json::exception&) {
+    return ok_status();  // a comparison of another form says nothing here
+  }
+  return fastest_us > 0 ? table.set_reference(scope.problem, fastest_us) : ok_status();
 }
 
 bool matches(const Archive::Scope& scope, const ReplaySelection& selection) {
@@ -68,6 +92,7 @@ Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection&
     if (!matches(scope, selection)) continue;
     if (!table) table.emplace(scope.machine, selection.target, scope.threads, std::move(provenance));
     if (const Status status = add_scope(archive, scope, *table); !status) return status.error();
+    if (const Status status = add_reference(archive, scope, *table); !status) return status.error();
   }
   if (!table || table->size() == 0) return nothing_recorded(*scopes, selection);
   return std::move(*table);

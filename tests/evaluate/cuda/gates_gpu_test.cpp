@@ -321,6 +321,80 @@ TEST_F(GatesOnDevice, OneWrongEdgeIsCaught) {
   }
 }
 
+// --- leading dimensions, alpha and beta, FP16 sums ---
+
+// An honest NN kernel of one thread per element with leading dimensions and factors. `store` in place of the store of
+// element (i, j), whose value is `sum`; `load` in place of what C held before.
+std::string scaled_source(const std::string& store = "c[i * ldc + j] = to_half(alpha * sum + beta * old);",
+                          const std::string& load = "if (beta != 0) old = to_float(c[i * ldc + j]);") {
+  return R"(
+__device__ float to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+__device__ unsigned short to_half(float f) {
+  unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+extern "C" __global__ void entry(unsigned short* a, unsigned short* b, unsigned short* c, int m, int n, int k, int lda,
+                                 int ldb, int ldc, float alpha, float beta) {
+  const int j = blockIdx.x * 32 + threadIdx.x, i = blockIdx.y * 8 + threadIdx.y;
+  if (i >= m || j >= n) return;
+  float sum = 0, old = 0;
+  for (int x = 0; x < k; ++x) sum += to_float(a[i * lda + x]) * to_float(b[x * ldb + j]);
+  )" + load +
+         "\n" + store + "\n}\n";
+}
+
+Candidate scaled_candidate(const Problem& problem, const Machine& machine, const std::string& source) {
+  Candidate candidate = elementwise_candidate(problem, machine, source);
+  auto& arguments = std::get<CudaLaunch>(candidate.launch).kernels[0].arguments;
+  for (const std::int64_t ld : {problem.a_ld(), problem.b_ld(), problem.c_ld()}) {
+    arguments.push_back(KernelArgument::integer(static_cast<int>(ld)));
+  }
+  arguments.push_back(KernelArgument::alpha());
+  arguments.push_back(KernelArgument::beta());
+  return candidate;
+}
+
+TEST_F(GatesOnDevice, ScaledAndPaddedProblemsAreJudged) {
+  const Problem problem = test_problem("50x77x130 nn f16 f32 scaled ld=133,80,84");
+  const auto failed = [&](const std::string& source) {
+    return failed_gate(problem, scaled_candidate(problem, backend().machine(), source));
+  };
+  EXPECT_EQ(failed(scaled_source()), "none") << detail_;
+  EXPECT_EQ(failed(scaled_source("c[i * ldc + j] = to_half(alpha * sum);")), "bound/uniform") << "C counts";
+  EXPECT_EQ(failed(scaled_source("c[i * ldc + j] = to_half(sum + beta * old);")), "bound/positive") << "alpha counts";
+  EXPECT_EQ(
+      failed(scaled_source("c[i * ldc + j] = to_half(alpha * sum + beta * old);", "old = to_float(c[i * ldc + j]);")),
+      "bound/normal")
+      << "with beta = 0 C is not read";
+  EXPECT_EQ(failed(scaled_source("c[i * n + j] = to_half(alpha * sum + beta * old);")), "coverage") << "ldc counts";
+  EXPECT_EQ(failed(scaled_source("c[i * ldc + j] = to_half(alpha * sum + beta * old); if (j == n - 1 && i < m - 1) "
+                                 "c[i * ldc + j + 1] = 0;")),
+            "coverage");
+  EXPECT_NE(detail_.find("between the rows of C"), std::string::npos) << detail_;
+}
+
+TEST_F(GatesOnDevice, GapsOfTheInputsAreNaN) {
+  const Problem problem = test_problem("50x77x130 nn f16 f32 scaled ld=133,80,84");
+  std::string source = scaled_source();
+  source.replace(source.find("x < k"), 5, "x < k + 1");  // reads one beyond A's row, and B's next row or beyond it
+  const std::string gate = failed_gate(problem, scaled_candidate(problem, backend().machine(), source));
+  EXPECT_TRUE(gate == "bound/normal" || gate.find("CUDA") != std::string::npos) << gate;
+}
+
+TEST_F(GatesOnDevice, TimedOutputsOfScaledProblemsAreRight) {
+  const Problem problem = test_problem("50x77x130 nn f16 f32 scaled ld=133,80,84");
+  load(problem, scaled_candidate(problem, backend().machine(), scaled_source()));
+  for (const bool cold : {true, false}) {
+    ASSERT_TRUE(backend().arm(0, cold, false).ok());
+    ASSERT_TRUE(backend().time_batch(0, cold, false).ok());
+  }
+  const CheckReport report = backend().check_timed_outputs(0);
+  EXPECT_TRUE(report.passed) << report.detail;
+  EXPECT_TRUE(report.precision.good());
+  const auto names = backend().open_baselines();
+  ASSERT_TRUE(names.ok());
+  EXPECT_GE(names->size(), 2u) << "cuBLAS is right on scaled and padded operands, too";
+}
+
 // --- what a candidate could find ---
 
 // Shared memory that nobody wrote is NaN, whatever ran before.
