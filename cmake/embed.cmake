@@ -1,5 +1,6 @@
-# Writes OUTPUT, a C++ file that maps each of FILES (paths relative to ROOT) to its text.
-set(text "// Generated from the building blocks under src/; do not edit.\n#include \"codegen/embedded.h\"\n\nnamespace warpsmith {\n\nconst std::map<std::string, std::string_view>& embedded_sources() {\n  static const std::map<std::string, std::string_view> kSources = {\n")
+# Writes OUTPUT, a C++ file that maps each of FILES (paths relative to ROOT) to its text: the definition of FUNCTION, which
+# HEADER declares.
+set(text "// Generated from files under src/; do not edit.\n#include \"${HEADER}\"\n\nnamespace warpsmith {\n\nconst std::map<std::string, std::string_view>& ${FUNCTION}() {\n  static const std::map<std::string, std::string_view> kSources = {\n")
 foreach(file IN LISTS FILES)
   file(RELATIVE_PATH name ${ROOT} ${file})
   file(READ ${file} content)
@@ -9,8 +10,16 @@ foreach(file IN LISTS FILES)
   set(at 0)
   while(at LESS length)
     string(SUBSTRING "${content}" ${at} 12000 piece)
+    # Cut behind a line, so that no character of several bytes is cut in two.
+    string(FIND "${piece}" "\n" end REVERSE)
+    if(end GREATER_EQUAL 0)
+      math(EXPR end "${end} + 1")
+      string(SUBSTRING "${piece}" 0 ${end} piece)
+    else()
+      string(LENGTH "${piece}" end)
+    endif()
     string(APPEND text "R\"__WS__(${piece})__WS__\"\n")
-    math(EXPR at "${at} + 12000")
+    math(EXPR at "${at} + ${end}")
   endwhile()
   string(APPEND text "      },\n")
 endforeach()
