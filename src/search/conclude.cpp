@@ -8,10 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file.h"
 #include "base/hash.h"
-#include "codegen/descriptor.h"
 #include "evaluate/resource_gate.h"
+#include "search/kernel_files.h"
 
 namespace warpsmith {
 
@@ -55,35 +54,6 @@ Result<Built> build(const Recipe& recipe, const Archive::Scope& scope, const Com
   const GateResult resources = resource_gate(artifact->resources);
   if (!resources.passed) return failure(fmt::format("gate {}: {}", resources.gate, resources.detail));
   return Built{std::move(*candidate), std::move(*artifact)};
-}
-
-// "1024x1024x1024-nn-f16-f32-sm90"
-std::string file_stem(const Archive::Scope& scope) {
-  std::string stem = to_string(scope.problem) + " " + std::string(to_string(scope.target));
-  if (scope.target == Target::cpu) stem += fmt::format(" {}t", scope.threads);
-  std::replace(stem.begin(), stem.end(), ' ', '-');
-  return stem;
-}
-
-Result<std::filesystem::path> write_kernel(const std::filesystem::path& directory, const Archive::Scope& scope,
-                                           const Recipe& recipe, const Candidate& candidate) {
-  const bool cuda = candidate.language == Language::cuda;
-  const std::filesystem::path source = directory / (file_stem(scope) + (cuda ? ".cu" : ".cpp"));
-  if (const Status status = write_file_atomic(source, candidate.source); !status) return status.error();
-  nlohmann::json descriptor = {{"problem", to_string(scope.problem)},
-                               {"recipe", to_string(recipe)},
-                               {"arch", candidate.arch},
-                               {"machine", scope.machine}};
-  if (cuda) {
-    // The same two files as a free-form candidate's: `bench --candidate` takes them.
-    descriptor = describe_candidate(candidate, file_stem(scope), scope.problem, descriptor);
-  } else {
-    descriptor["launch"] = std::get<CpuLaunch>(candidate.launch);
-  }
-  std::filesystem::path beside = source;
-  beside.replace_extension(".json");
-  if (const Status status = write_file_atomic(beside, descriptor.dump(2) + "\n"); !status) return status.error();
-  return source;
 }
 
 struct Finalist {

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <string_view>
+#include <utility>
+
+#include "search/starting_points.h"
 
 namespace warpsmith {
 
@@ -64,14 +66,12 @@ Status Loop::prepare() {
   context.problem = options_.scope.problem;
   context.machine = options_.scope.machine;
   context.seed = options_.seed;
-  const std::vector<const Family*> all = families_for(options_.scope.target);
-  for (const Family* family : all) {
-    std::vector<Recipe> starts = family->starting_points(context.problem, context.machine);
-    if (starts.empty()) continue;  // the family does not fit the problem
-    context.families.push_back(family);
-    std::move(starts.begin(), starts.end(), std::back_inserter(context.starting_points));
-  }
-  if (context.families.empty()) context.families = all;
+  context.model = options_.model;
+  context.learner = options_.learner;
+  context.reference_us = options_.reference_us;
+  StartingPoints starts = find_starting_points(context.problem, context.machine, options_.scope.target);
+  context.starting_points = starts.all();
+  context.families = std::move(starts.families);
   auto policy = make_policy(options_.policy, std::move(context));
   if (!policy) return policy.error();
   policy_ = std::move(*policy);

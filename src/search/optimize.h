@@ -19,6 +19,10 @@ namespace warpsmith {
 struct OptimizeOptions {
   Archive::Scope scope;  // problem, machine, target, threads
   std::string policy = "evolution";
+  // What policy "model" needs: see PolicyContext.
+  std::shared_ptr<const embedded::LoadedModel> model{};
+  std::shared_ptr<embedded::InRunLearner> learner{};
+  double reference_us = 0;
   std::uint64_t seed = 1;
   double budget_seconds = 60;       // of searching; an ongoing measurement is finished
   std::int64_t max_candidates = 0;  // 0: no limit

@@ -29,6 +29,12 @@ constexpr std::size_t kSettled = 4;
 constexpr std::size_t kFirstTransfers = 4;
 // With nothing else to do, a device takes a problem of which this much is built.
 constexpr std::size_t kWorthAVisit = 4;
+// A verdict costs this much beside what the device spends on it.
+constexpr double kVerdictSeconds = 0.005;
+// Shares of time: of a problem that is so far short of its aim that more would not matter, and of one well beyond it.
+constexpr double kLargestShare = 4, kSmallestShare = 0.25;
+constexpr double kSharePerShortfall =
+    8;  // more for each unit of the shortfall's logarithm: at 12 % short, twice as much
 constexpr auto kPoll = std::chrono::milliseconds(50);  // for a stop flag, which signals no one
 
 class Tuner {
@@ -55,8 +61,10 @@ class Tuner {
   };
   struct Task {
     std::vector<Pair> waiting;
-    std::size_t built = 0;  // of those
-    int round = 0;          // that are done
+    std::size_t built = 0;               // of those
+    int round = 0;                       // that are done
+    double spent_seconds = 0;            // of the devices' time, in this run
+    std::optional<std::size_t> sibling;  // the same shape in another layout: going on with it prepares less
     bool taken = false, exhausted = false;
   };
   struct Visit {
@@ -71,6 +79,9 @@ class Tuner {
   void guard(const Body& body);
   std::map<std::string, Source>::iterator next_source();
   std::optional<std::size_t> next_task(bool all_built) const;
+  std::optional<std::size_t> next_to(std::size_t visited) const;
+  double used(std::size_t task) const;  // time spent over the problem's share
+  void find_siblings();
   bool is_built(const Pair& pair) const { return sources_.at(pair.source).state == Source::State::built; }
   Visit begin_visit(std::size_t task);
   void measure_visit(int device, const Visit& visit);
@@ -190,19 +201,55 @@ void Tuner::build_loop() {
   }
 }
 
-// all_built: the first of the fewest rounds of which nothing waits for a compiler; else the one with the most built.
+double Tuner::used(std::size_t index) const {
+  const auto best_us = plan_.best_us(index);
+  const auto known = [&](const std::vector<double>& list) { return index < list.size() ? list[index] : 0; };
+  const double baseline_us = known(options_.baseline_us), aim = known(options_.aims);
+  const double share = best_us && baseline_us > 0 && aim > 0 ? time_share(baseline_us / *best_us, aim) : 1;
+  return tasks_[index].spent_seconds / share;
+}
+
+// all_built: of those of which nothing waits for a compiler, the first that has had the least; else the one with the
+// most built.
 std::optional<std::size_t> Tuner::next_task(bool all_built) const {
   std::optional<std::size_t> best;
   std::size_t best_built = 0;
+  double least = 0;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     const Task& task = tasks_[i];
     if (task.taken || task.exhausted) continue;
-    if (all_built && best && tasks_[*best].round <= task.round) continue;
     if (all_built ? task.built < task.waiting.size() : task.built < std::max(kWorthAVisit, best_built + 1)) continue;
+    if (all_built) {
+      const double has_had = used(i);
+      if (best && least <= has_had) continue;
+      least = has_had;
+    }
     best = i;
     best_built = task.built;
   }
   return best;
+}
+
+// The other layout, where it has had no more time and much of it is built.
+std::optional<std::size_t> Tuner::next_to(std::size_t visited) const {
+  const auto other = tasks_[visited].sibling;
+  if (!other) return std::nullopt;
+  const Task& task = tasks_[*other];
+  const bool ready = task.built > 0 && task.built >= std::min(task.waiting.size(), kWorthAVisit);
+  if (task.taken || task.exhausted || !ready || used(*other) > used(visited)) return std::nullopt;
+  return other;
+}
+
+void Tuner::find_siblings() {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    Problem shape = plan_.problem(i);
+    shape.layout = Layout::nn;
+    const auto [found, is_new] = first.try_emplace(to_string(shape), i);
+    if (is_new) continue;
+    tasks_[i].sibling = found->second;
+    tasks_[found->second].sibling = i;
+  }
 }
 
 Tuner::Visit Tuner::begin_visit(std::size_t index) {
@@ -249,6 +296,8 @@ bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict) 
   result_.preparations += verdict.prepare_seconds > 1e-3 ? 1 : 0;
   result_.prepare_seconds += verdict.prepare_seconds;
   result_.measure_seconds += verdict.gate_seconds + verdict.timing_seconds;
+  tasks_[index].spent_seconds +=
+      kVerdictSeconds + verdict.prepare_seconds + verdict.gate_seconds + verdict.timing_seconds;
   plan_.tell(index, pair.recipe, {time_us, kind});
   const auto* failed = std::get_if<verdict::Failed>(&verdict.outcome);
   failures_in_a_row_ = failed == nullptr ? 0 : failures_in_a_row_ + 1;
@@ -286,14 +335,18 @@ void Tuner::measure_visit(int device, const Visit& visit) {
 void Tuner::device_loop(int device) {
   std::unique_lock lock(mutex_);
   Clock::time_point idle_since = Clock::now();
+  std::optional<std::size_t> visited;
   while (!over() && !all_exhausted()) {
-    auto task = next_task(true);
+    std::optional<std::size_t> task = visited && !options_.quiet_while_measuring ? next_to(*visited) : std::nullopt;
+    const bool beside = task.has_value();  // once: then others have their turn
+    if (!task) task = next_task(true);
     // Where builds pause for measuring, a whole round is built before.
     if (!task && !options_.quiet_while_measuring) task = next_task(false);
     if (!task) {
       changed_.wait_for(lock, kPoll);
       continue;
     }
+    visited = beside ? std::nullopt : task;
     const Visit visit = begin_visit(*task);
     if (options_.quiet_while_measuring) {
       ++quiet_wanted_;
@@ -339,6 +392,7 @@ Result<TuneResult> Tuner::run() {
   {
     const std::lock_guard lock(mutex_);
     tasks_.resize(plan_.size());
+    find_siblings();
     for (std::size_t i = 0; i < plan_.size(); ++i) resumed_ += plan_.told(i);
     for (std::size_t i = 0; i < plan_.size() && !over(); ++i) plan_next(i);
   }
@@ -364,6 +418,10 @@ Result<TuneResult> Tuner::run() {
 }
 
 }  // namespace
+
+double time_share(double ratio, double aim) {
+  return std::clamp(1 + kSharePerShortfall * std::log(aim / ratio), kSmallestShare, kLargestShare);
+}
 
 Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const TuneBench& bench, Archive& archive) {
   std::int64_t known = 0;

@@ -1,6 +1,7 @@
 // Tuning of many problems at once: sources compile in parallel while devices measure, problem by problem, everything
-// that is ready of one in a row. Breadth first: the problem with the fewest rounds behind it is next, so that a run
-// that is cut short has covered all of them.
+// that is ready of one in a row. The problem that has had the least of its share of the devices' time is next, so that
+// a run that is cut short has covered all of them; those whose kernels are furthest from what they aim at have the
+// largest shares.
 #pragma once
 
 #include <atomic>
@@ -56,6 +57,8 @@ struct TuneOptions {
   TimingEffort first_effort;  // before that
   // Cold time of the baseline that progress is measured by, of each problem; 0 or absent: unknown.
   std::vector<double> baseline_us{};
+  // The ratio to that baseline that is worth reaching, of each problem; 0 or absent: none.
+  std::vector<double> aims{};
 
   Archive::Scope scope(const Problem& problem) const { return {problem, machine, target, threads}; }
 };
@@ -85,6 +88,10 @@ struct TuneResult {
   bool interrupted = false;
   bool exhausted = false;
 };
+
+// The share of the devices' time that a problem deserves beside the others, which have 1 where nothing is known.
+// ratio: of the baseline's time to the best kernel's.
+double time_share(double ratio, double aim);
 
 // Tells the plan what the archive holds of its problems. Error: as the archive's.
 Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const TuneBench& bench, Archive& archive);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "search/starting_points.h"
 
 namespace warpsmith {
 
@@ -19,6 +20,8 @@ constexpr double kOtherLayout = 1.25;
 // A recipe this much slower on its neighbour than the best one there ranks like one from a problem a unit further off.
 constexpr double kSlownessPerUnit = 0.1;
 constexpr std::size_t kTransfersPerNeighbour = 3;
+// The model's fastest recipes that a problem begins with, whatever their sources serve besides.
+constexpr std::size_t kFirstRanked = 4;
 // A policy that answers with what was proposed already is asked again so often.
 constexpr int kAsks = 16;
 
@@ -36,9 +39,8 @@ std::string full_text(const Recipe& recipe) { return to_string(recipe); }
 
 Result<TunePlan> TunePlan::create(TunePlanOptions options) {
   TunePlan plan(std::move(options));
-  plan.families_ = families_for(plan.options_.target);
   PolicyContext probe;
-  probe.families = plan.families_;
+  probe.families = families_for(plan.options_.target);
   if (const auto known = make_policy(plan.options_.policy, probe); !known) return known.error();
   plan.states_.resize(plan.options_.problems.size());
   plan.find_starts();
@@ -50,24 +52,25 @@ std::string TunePlan::source_key(const Problem& problem, const Recipe& recipe) c
   return options_.source_of ? options_.source_of(problem, recipe) : full_text(recipe);
 }
 
-// Every family's best guess first; then those whose source serves the most problems, so that few compiles keep a device
-// busy for long.
+// The model's best guesses and every family's own first; then those whose source serves the most problems, so that few
+// compiles keep a device busy for long.
 void TunePlan::find_starts() {
   std::map<std::string, int> served;
   std::vector<std::vector<std::pair<std::string, Recipe>>> others(states_.size());
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const Problem& problem = options_.problems[i];
-    for (const Family* family : families_) {
-      const std::vector<Recipe> starts = family->starting_points(problem, options_.machine);
-      for (std::size_t s = 0; s < starts.size(); ++s) {
-        std::string key = source_key(problem, starts[s]);
-        ++served[key];
-        if (s == 0) {
-          states_[i].starts.push_back(starts[s]);
-        } else {
-          others[i].emplace_back(std::move(key), starts[s]);
-        }
-      }
+    StartingPoints points = find_starting_points(problem, options_.machine, options_.target);
+    const std::size_t first = std::min(points.ranked.size(), kFirstRanked);
+    std::vector<Recipe>& starts = states_[i].starts;
+    starts.assign(points.ranked.begin(), points.ranked.begin() + static_cast<std::ptrdiff_t>(first));
+    starts.insert(starts.end(), points.best.begin(), points.best.end());
+    for (const Recipe& recipe : starts) ++served[source_key(problem, recipe)];
+    points.others.insert(points.others.begin(), points.ranked.begin() + static_cast<std::ptrdiff_t>(first),
+                         points.ranked.end());
+    for (Recipe& recipe : points.others) {
+      std::string key = source_key(problem, recipe);
+      ++served[key];
+      others[i].emplace_back(std::move(key), std::move(recipe));
     }
   }
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -189,13 +192,10 @@ std::vector<Recipe> TunePlan::asked(std::size_t index, std::size_t count) {
     context.problem = options_.problems[index];
     context.machine = options_.machine;
     context.seed = options_.seed ^ hash64(to_string(context.problem));
-    for (const Family* family : families_) {
-      std::vector<Recipe> starts = family->starting_points(context.problem, context.machine);
-      if (starts.empty()) continue;  // the family does not fit the problem
-      context.families.push_back(family);
-      std::move(starts.begin(), starts.end(), std::back_inserter(context.starting_points));
-    }
-    if (context.families.empty()) return {};
+    StartingPoints starts = find_starting_points(context.problem, context.machine, options_.target);
+    context.starting_points = starts.all();
+    if (context.starting_points.empty()) return {};  // no family fits the problem
+    context.families = std::move(starts.families);
     auto policy = make_policy(options_.policy, std::move(context));
     if (!policy) return {};
     state.policy = std::move(*policy);

@@ -95,7 +95,6 @@ class TunePlan {
   std::string source_key(const Problem& problem, const Recipe& recipe) const;
 
   TunePlanOptions options_;
-  std::vector<const Family*> families_;
   std::vector<State> states_;
 };
 

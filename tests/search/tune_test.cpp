@@ -258,6 +258,31 @@ TEST_F(Tune, PassesTheBestOnOnceItIsSettled) {
   EXPECT_GT(bench.best_seen[4], 0);
 }
 
+// Problem 0 is far short of its aim, the others are beyond theirs.
+TEST_F(Tune, GivesTheMostTimeToWhatIsShortOfItsAim) {
+  TunePlan plan = make_plan();
+  options_.aims.assign(plan.size(), 1.2);
+  options_.baseline_us.assign(plan.size(), 4);
+  options_.baseline_us[0] = 1;
+  FakeBench bench;
+  bench.on_measure = [&] { stop_ = bench.order.size() == 240; };
+  ASSERT_TRUE(run(plan, bench).ok());
+  const auto measured = [&](std::size_t index) {
+    return std::count(bench.order.begin(), bench.order.end(), to_string(plan.problem(index)));
+  };
+  for (std::size_t i = 1; i < plan.size(); ++i) {
+    EXPECT_GT(measured(0), 2 * measured(i)) << to_string(plan.problem(i));
+    EXPECT_GT(measured(i), 0) << to_string(plan.problem(i));
+  }
+}
+
+TEST(TimeShare, GrowsWithTheShortfall) {
+  EXPECT_DOUBLE_EQ(time_share(1.2, 1.2), 1);
+  EXPECT_NEAR(time_share(1.0, 1.133), 2, 0.01);
+  EXPECT_DOUBLE_EQ(time_share(0.5, 1.2), 4);
+  EXPECT_DOUBLE_EQ(time_share(2.0, 1.2), 0.25);
+}
+
 TEST_F(Tune, ResumesWithoutRepeating) {
   plan_options_.per_problem = 4;
   FakeBench bench;  // refuses to measure anything twice
