@@ -63,6 +63,22 @@ Result<WisdomEntry> parse_entry(const nlohmann::json& json) {
 
 }  // namespace
 
+Result<WisdomHeader> parse_wisdom_header(const std::string& line) {
+  try {
+    return parse_header(nlohmann::json::parse(line, nullptr, false));
+  } catch (const nlohmann::json::exception& error) {
+    return bad_input(printable(error.what(), 120));
+  }
+}
+
+Result<WisdomEntry> parse_wisdom_entry(const std::string& line) {
+  try {
+    return parse_entry(nlohmann::json::parse(line, nullptr, false));
+  } catch (const nlohmann::json::exception& error) {
+    return bad_input(printable(error.what(), 120));
+  }
+}
+
 bool WisdomHeader::same_machine(const WisdomHeader& other) const {
   return machine == other.machine && compute_capability == other.compute_capability && units == other.units &&
          target == other.target && threads == other.threads;
@@ -86,10 +102,16 @@ void to_json(nlohmann::json& json, const WisdomEntry& entry) {
     json["pdl_us"] = entry.pdl_us;
     json["pdl_recipe"] = entry.pdl_recipe;
   }
+  if (entry.server_us > 0) {
+    json["server_us"] = entry.server_us;
+    json["server_recipe"] = entry.server_recipe;
+    if (entry.baseline_server_us > 0) json["baseline_server_us"] = entry.baseline_server_us;
+  }
   if (entry.baseline.empty()) return;
   json["baseline"] = entry.baseline;
   json["baseline_us"] = entry.baseline_us;
   json["baseline_warm_us"] = entry.baseline_warm_us;
+  if (!entry.baseline_setting.empty()) json["baseline_setting"] = entry.baseline_setting;
   json["ratio"] = entry.baseline_us / entry.cold_us;
 }
 
@@ -104,6 +126,10 @@ void from_json(const nlohmann::json& json, WisdomEntry& entry) {
   entry.baseline = json.value("baseline", std::string());
   entry.baseline_us = json.value("baseline_us", 0.0);
   entry.baseline_warm_us = json.value("baseline_warm_us", 0.0);
+  entry.baseline_setting = json.value("baseline_setting", std::string());
+  entry.server_us = json.value("server_us", 0.0);
+  entry.baseline_server_us = json.value("baseline_server_us", 0.0);
+  entry.server_recipe = json.value("server_recipe", std::string());
   entry.gates_passed = json.at("gates_passed").get<int>();
   entry.date = json.at("date").get<std::string>();
   entry.commit = json.at("commit").get<std::string>();
@@ -132,21 +158,16 @@ Result<Wisdom> Wisdom::load(const std::filesystem::path& path) {
     const auto wrong = [&](const std::string& what) {
       return bad_input(fmt::format("{}:{}: {}", path.string(), number, what));
     };
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-    try {
-      if (!wisdom) {
-        auto header = parse_header(json);
-        if (!header) return wrong(header.error().message);
-        wisdom.emplace(std::move(*header));
-        continue;
-      }
-      auto entry = parse_entry(json);
-      if (!entry) return wrong(entry.error().message);
-      if (!wisdom->entries_.emplace(sort_key(entry->problem), *entry).second) {
-        return wrong("a second entry of " + to_string(entry->problem));
-      }
-    } catch (const nlohmann::json::exception& error) {
-      return wrong(printable(error.what(), 120));
+    if (!wisdom) {
+      auto header = parse_wisdom_header(line);
+      if (!header) return wrong(header.error().message);
+      wisdom.emplace(std::move(*header));
+      continue;
+    }
+    auto entry = parse_wisdom_entry(line);
+    if (!entry) return wrong(entry.error().message);
+    if (!wisdom->entries_.emplace(sort_key(entry->problem), *entry).second) {
+      return wrong("a second entry of " + to_string(entry->problem));
     }
   }
   if (!wisdom) return bad_input(fmt::format("{} is no wisdom file: it is empty", path.string()));

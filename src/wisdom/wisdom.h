@@ -44,6 +44,10 @@ struct WisdomEntry {
   // The fastest baseline of the problem's layout in the same comparison; empty and 0: none was measured.
   std::string baseline;
   double baseline_us = 0, baseline_warm_us = 0;
+  std::string baseline_setting;  // the baseline's own words for what it ran: algorithm, tile, stages
+  // Single calls after idle time, of whichever recipe is fastest then; 0 and empty: not measured.
+  double server_us = 0, baseline_server_us = 0;
+  std::string server_recipe;
   int gates_passed = 0;                           // all that ran
   std::string date;                               // ISO 8601 UTC
   std::string commit;                             // of the program
@@ -59,6 +63,10 @@ void from_json(const nlohmann::json& json, WisdomEntry& entry);
 // Whether `fresh` takes the place of `known`: a newer measurement of the same kernel does; another kernel does when it
 // is faster, by the ratio to the same baseline where both have one (clocks differ between runs), else by its cold time.
 bool supersedes(const WisdomEntry& fresh, const WisdomEntry& known);
+
+// One line of a file, without its line end. Error: bad_input, to be read after "file:line: ".
+Result<WisdomHeader> parse_wisdom_header(const std::string& line);
+Result<WisdomEntry> parse_wisdom_entry(const std::string& line);
 
 class Wisdom {
  public:
