@@ -1,0 +1,85 @@
+// Which kernel runs a problem: the exact wisdom entry, the nearest one by a documented distance, what the performance
+// model ranks first, or cuBLASLt. Entries are whole recipes; knobs of different entries are never mixed.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "library/wisdom_index.h"
+#include "problem/machine.h"
+#include "problem/problem.h"
+#include "recipe/recipe.h"
+#include "warpsmith/hgemm.h"
+
+namespace warpsmith::library {
+
+enum class ChoiceSource { wisdom_exact, wisdom_nearest, model, cublaslt };
+const char* to_string(ChoiceSource source);
+
+// One way to run a problem.
+struct Choice {
+  ChoiceSource source = ChoiceSource::cublaslt;
+  std::optional<Recipe> recipe;  // none: cuBLASLt runs it
+  bool dependent = false;        // launched so that it may begin while the kernel before it still runs
+  double expected_us = 0;        // measured for the matched problem, or the model's estimate; 0: unknown
+  std::string matched;           // the wisdom entry's problem, in text form; empty: no entry
+  double distance = 0;           // to that problem
+  std::string baseline;          // of the entry: the fastest baseline, its time and its own setting
+  double baseline_us = 0;
+  std::string baseline_setting;  // "algo 66 tile 20 ...": which of cuBLASLt's algorithms was the fastest
+};
+
+// A recipe with the time that a model expects.
+struct RankedRecipe {
+  Recipe recipe;
+  double expected_us = 0;
+};
+
+// What ranks legal recipes without measurements of the problem.
+class Ranking {
+ public:
+  virtual ~Ranking() = default;
+  // Best first, at most `count`; empty when no family takes the problem.
+  virtual std::vector<RankedRecipe> rank(const Problem& problem, const Machine& machine, std::size_t count) const = 0;
+};
+
+// The performance model, or null where this build has none.
+std::unique_ptr<Ranking> model_ranking();
+
+// How unlike two problems are for a kernel's speed: the Euclidean length of the base-2 logarithms of m, n and k's
+// ratios (1: one of them doubled), plus 0.05 where one is scaled and the other is not, 0.05 where one is packed and the
+// other is not, 0.1 where the elements differ. Nothing where layout or accumulator differ: not comparable.
+std::optional<double> problem_distance(const Problem& x, const Problem& y);
+
+inline constexpr double kNearestLimit = 1.0;    // entries farther away than this say nothing about a problem
+inline constexpr std::size_t kMostNearest = 3;  // entries that are tried before the model
+inline constexpr std::size_t kMostRanked = 3;   // recipes of the model that are tried
+
+class Chooser {
+ public:
+  // wisdom and ranking may be null.
+  Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking);
+
+  // In order of preference, at least one: the first whose kernel can be had runs the problem. cuBLASLt is always among
+  // them; what stands behind it is for machines that lack it.
+  std::vector<Choice> choose(const Problem& problem, warpsmith_mode_t mode,
+                             warpsmith_launch_t launch = WARPSMITH_LAUNCH_PLAIN) const;
+
+  const Machine& machine() const { return machine_; }
+
+ private:
+  struct Near {
+    double distance;
+    std::size_t index;
+  };
+  std::vector<Near> near(const Problem& problem) const;
+
+  Machine machine_;
+  std::shared_ptr<const WisdomIndex> wisdom_;
+  std::shared_ptr<const Ranking> ranking_;
+};
+
+}  // namespace warpsmith::library

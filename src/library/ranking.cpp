@@ -1,0 +1,35 @@
+// The performance model as a Ranking.
+#include "library/choice.h"
+#ifdef WARPSMITH_HAVE_MODEL
+#include "model/rank.h"
+#endif
+
+namespace warpsmith::library {
+
+#ifdef WARPSMITH_HAVE_MODEL
+
+namespace {
+
+class ModelRanking final : public Ranking {
+ public:
+  std::vector<RankedRecipe> rank(const Problem& problem, const Machine& machine, std::size_t count) const override {
+    const Target target = machine.compute_capability >= 90 ? Target::sm90 : Target::sm80;
+    std::vector<RankedRecipe> recipes;
+    for (model::Ranked& ranked : model::rank(problem, machine, target, count)) {
+      recipes.push_back({std::move(ranked.recipe), ranked.estimate.time_us});
+    }
+    return recipes;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Ranking> model_ranking() { return std::make_unique<ModelRanking>(); }
+
+#else
+
+std::unique_ptr<Ranking> model_ranking() { return nullptr; }
+
+#endif
+
+}  // namespace warpsmith::library

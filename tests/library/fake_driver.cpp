@@ -1,0 +1,206 @@
+// The driver functions that the runtime opens, without a device behind them.
+#include "fake_driver.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace {
+
+struct Function {
+  std::string name;
+};
+struct Module {
+  std::map<std::string, Function> functions;
+};
+
+std::mutex mutex;
+fake::Log log_;
+std::vector<std::size_t> parameter_sizes;
+std::map<CUstream, std::uint64_t> captures;
+std::atomic<bool> recording{true};
+CUcontext const kContext = reinterpret_cast<CUcontext>(0x1000);
+thread_local CUcontext current = nullptr;
+
+std::vector<std::vector<unsigned char>> copied(void** parameters) {
+  std::vector<std::vector<unsigned char>> values;
+  for (std::size_t i = 0; i < parameter_sizes.size(); ++i) {
+    const auto* bytes = static_cast<const unsigned char*>(parameters[i]);
+    values.emplace_back(bytes, bytes + parameter_sizes[i]);
+  }
+  return values;
+}
+
+int attribute(CUdevice_attribute which) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return 9;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return 132;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return 227 << 10;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      return 64 << 10;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 50 << 20;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const fake::Log& fake_log() { return log_; }
+void fake_reset() {
+  const std::lock_guard lock(mutex);
+  log_ = {};
+}
+void fake_expect(const std::vector<std::size_t>& sizes) {
+  const std::lock_guard lock(mutex);
+  parameter_sizes = sizes;
+}
+void fake_capture(CUstream stream, std::uint64_t id) {
+  const std::lock_guard lock(mutex);
+  captures[stream] = id;
+}
+void fake_record(bool on) { recording = on; }
+
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuGetErrorName(CUresult, const char** name) {
+  *name = "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int length, CUdevice) {
+  std::strncpy(name, fake::kDeviceName, static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  *value = attribute(which);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  *context = kContext;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize() {
+  const std::lock_guard lock(mutex);
+  ++log_.synchronizations;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  const std::lock_guard lock(mutex);
+  ++log_.loads;
+  *module = reinterpret_cast<CUmodule>(new Module());
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  delete reinterpret_cast<Module*>(module);
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  const std::lock_guard lock(mutex);
+  Function& made = reinterpret_cast<Module*>(module)->functions[name];
+  made.name = name;
+  *function = reinterpret_cast<CUfunction>(&made);
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
+  if (!recording) return CUDA_SUCCESS;
+  const std::lock_guard lock(mutex);
+  fake::Launch launch;
+  launch.function = reinterpret_cast<Function*>(function)->name;
+  launch.stream = config->hStream;
+  launch.grid = config->gridDimX;
+  launch.block = config->blockDimX;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) launch.cluster = attribute.value.clusterDim.x;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) launch.dependent = true;
+  }
+  launch.values = copied(parameters);
+  log_.launches.push_back(std::move(launch));
+  return CUDA_SUCCESS;
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                CUtensorMapFloatOOBfill) {
+  const fake::Map made = {address, {dims[0], dims[1]}, strides[0], {box[0], box[1]}};
+  static_assert(sizeof made <= sizeof *map);
+  std::memcpy(map, &made, sizeof made);
+  const std::lock_guard lock(mutex);
+  ++log_.encodes;
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig* config) {
+  *clusters = 132 / static_cast<int>(config->gridDimX);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  ++log_.allocations;
+  *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  const std::lock_guard lock(mutex);
+  ++log_.frees;
+  std::free(reinterpret_cast<void*>(address));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, std::size_t bytes, CUstream) {
+  std::memset(reinterpret_cast<void*>(address), value, bytes);
+  const std::lock_guard lock(mutex);
+  ++log_.memsets;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  *stream = reinterpret_cast<CUstream>(0x77);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy_v2(CUstream) { return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream) {
+  const std::lock_guard lock(mutex);
+  ++log_.synchronizations;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph*,
+                                   const CUgraphNode**, std::size_t*) {
+  std::uint64_t capture = 0;
+  if (recording) {
+    const std::lock_guard lock(mutex);
+    const auto found = captures.find(stream);
+    capture = found == captures.end() ? 0 : found->second;
+  }
+  *status = capture != 0 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  *id = capture;
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
+
+}  // extern "C"
