@@ -1,0 +1,56 @@
+// The functions of libwarpsmith that the interposer calls, on host memory. Products with k = 13 are cuBLAS's choice;
+// with k = 15 a plan is made but its run fails.
+#include <cstdio>
+#include <cstring>
+
+#include "host_product.h"
+#include "warpsmith/hgemm.h"
+
+using namespace warpsmith;
+
+struct warpsmith_context {};
+struct warpsmith_plan {
+  warpsmith_problem_t problem;
+};
+
+extern "C" {
+
+warpsmith_status_t warpsmith_create_with_options(warpsmith_handle_t* handle, const warpsmith_options_t* options) {
+  if (options->fallback != WARPSMITH_FALLBACK_NONE) return WARPSMITH_STATUS_INVALID_VALUE;
+  *handle = new warpsmith_context;
+  std::fputs("one more handle\n", stderr);
+  return WARPSMITH_STATUS_SUCCESS;
+}
+
+warpsmith_status_t warpsmith_plan_create(warpsmith_handle_t, const warpsmith_problem_t* problem,
+                                         warpsmith_plan_t* plan) {
+  *plan = nullptr;
+  if (problem->k == 13) return WARPSMITH_STATUS_NOT_COVERED;
+  *plan = new warpsmith_plan{*problem};
+  std::fputs("one more plan\n", stderr);
+  return WARPSMITH_STATUS_SUCCESS;
+}
+
+warpsmith_status_t warpsmith_plan_run(warpsmith_plan_t plan, float alpha, const void* a, const void* b, float beta,
+                                      void* c, cudaStream_t) {
+  const warpsmith_problem_t& p = plan->problem;
+  if (p.k == 15) return WARPSMITH_STATUS_LAUNCH_FAILED;
+  const HostProduct product{p.m, p.n, p.k, p.type == WARPSMITH_BF16, alpha, beta};
+  for (std::int64_t i = 0; i < p.batch_count; ++i) {
+    host_multiply(product, row_major(shifted(a, i * p.stride_a), p.lda, p.op_a == WARPSMITH_OP_T),
+                  row_major(shifted(b, i * p.stride_b), p.ldb, p.op_b == WARPSMITH_OP_T),
+                  row_major(shifted(c, i * p.stride_c), p.ldc, false));
+  }
+  return WARPSMITH_STATUS_SUCCESS;
+}
+
+warpsmith_status_t warpsmith_explain(warpsmith_handle_t, const warpsmith_problem_t*, char* buf, std::size_t size) {
+  std::snprintf(buf, size, "{\"kernel\": \"fake\"}");
+  return WARPSMITH_STATUS_SUCCESS;
+}
+
+const char* warpsmith_status_string(warpsmith_status_t status) {
+  return status == WARPSMITH_STATUS_LAUNCH_FAILED ? "launch failed" : "some status";
+}
+
+}  // extern "C"
