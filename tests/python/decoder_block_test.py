@@ -1,0 +1,53 @@
+"""What decoder_block.py makes of the runs that it compares, on made-up measurements."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BLOCK = pathlib.Path(__file__).resolve().parents[2] / "python" / "examples" / "decoder_block.py"
+
+
+def point(phase, tokens, gemm_us, block_us, error=0.5, block_error=0.001):
+    return {"phase": phase, "tokens": tokens, "gemm_us": gemm_us, "block_us": block_us, "eager_us": 2 * block_us,
+            "error_over_bound": error, "block_error": block_error}
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory()
+        self.addCleanup(self.home.cleanup)
+
+    def write(self, name, *points):
+        path = pathlib.Path(self.home.name) / name
+        path.write_text(json.dumps({"device": "GPU", "torch": "2", "type": "f16", "points": points}))
+        return str(path)
+
+    def compare(self, plain, preloaded):
+        done = subprocess.run([sys.executable, str(BLOCK), "compare", ",".join(plain), ",".join(preloaded)],
+                              capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.returncode, json.loads(done.stdout)["interposer"]
+
+    def test_medians_of_several_runs(self):
+        plain = [self.write(f"p{i}", point("prefill", 128, us, 200), point("decode", 1, 10, 20)) for i, us in enumerate([90, 100, 500])]
+        preloaded = [self.write("q", point("prefill", 128, 80, 160), point("decode", 1, 20, 20))]
+        code, rows = self.compare(plain, preloaded)
+        self.assertEqual(code, 0)
+        self.assertEqual([(row["phase"], row["tokens"]) for row in rows], [("prefill", 128), ("decode", 1)])
+        self.assertEqual([row["gemm_only"] for row in rows], [1.25, 0.5])
+        self.assertEqual([row["end_to_end"] for row in rows], [1.25, 1.0])
+
+    def test_errors_count_by_the_worst_run(self):
+        plain = [self.write("p", point("prefill", 128, 100, 200))]
+        for wrong in [{"error": 1.2}, {"block_error": 0.002}, {"error": float("nan")}]:
+            runs = [self.write("good", point("prefill", 128, 80, 160)), self.write("bad", point("prefill", 128, 80, 160, **wrong))]
+            for order in (runs, runs[::-1]):
+                code, rows = self.compare(plain, order)
+                self.assertEqual((code, rows[0]["within_bound"]), (1, False), wrong)
+
+
+if __name__ == "__main__":
+    unittest.main()
