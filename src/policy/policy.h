@@ -16,6 +16,11 @@
 
 namespace warpsmith {
 
+namespace embedded {
+struct LoadedModel;  // policy/embedded/model_policy.h
+class InRunLearner;
+}  // namespace embedded
+
 // What a policy learns of its proposal. time_us: cold offline time when accepted; nullopt: rejected, for whatever
 // reason.
 struct Outcome {
@@ -29,6 +34,10 @@ struct PolicyContext {
   std::vector<const Family*> families;  // allowed; at least one
   std::vector<Recipe> starting_points;  // tried first, in order
   std::uint64_t seed = 1;
+  // What the policy "model" needs besides.
+  std::shared_ptr<const embedded::LoadedModel> model{};
+  std::shared_ptr<embedded::InRunLearner> learner{};  // null: the model stays as it is
+  double reference_us = 0;                            // time of the fastest baseline; 0: the physical floor stands in
 };
 
 class Policy {
@@ -41,7 +50,7 @@ class Policy {
   virtual void tell(const Recipe& recipe, const Outcome& outcome) = 0;
 };
 
-// "random" or "evolution". Error (bad_input): unknown name, with the accepted ones.
+// "random", "evolution" or "model". Error (bad_input): unknown name, with the accepted ones; "model" without a model.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name, PolicyContext context);
 std::vector<std::string> policy_names();
 

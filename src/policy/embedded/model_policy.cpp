@@ -1,0 +1,140 @@
+// The embedded policy's state machine.
+#include "policy/embedded/model_policy.h"
+
+#include <algorithm>
+
+#include "policy/evolution.h"
+
+namespace warpsmith::embedded {
+
+namespace {
+
+constexpr int kTries = 6;         // outputs written for one proposal before evolution steps in
+constexpr double kWarmer = 1.25;  // factor on the temperature after an output that was met before
+constexpr std::size_t kMeasuredKept = 256;
+
+std::vector<const Family*> known_families(const PolicyContext& context, const Vocabulary& vocabulary) {
+  std::vector<const Family*> known;
+  for (const Family* family : context.families) {
+    if (vocabulary.family_index(*family) >= 0) known.push_back(family);
+  }
+  return known;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LoadedModel>> load_shared_model(const std::filesystem::path& path) {
+  auto model = load_model(path, Vocabulary::standard());
+  if (!model) return model.error();
+  return std::shared_ptr<const LoadedModel>(std::make_shared<LoadedModel>(LoadedModel{
+      Transformer(model->shape, std::move(model->weights)), &Vocabulary::standard(), std::move(model->metadata)}));
+}
+
+double reference_time_us(const Problem& problem, const Machine& machine, double known_us) {
+  if (known_us > 0) return known_us;
+  const double floor_us = physical_floor_us(problem, machine, true);
+  return floor_us > 0 ? floor_us : 1;
+}
+
+ModelPolicy::ModelPolicy(PolicyContext context, std::shared_ptr<const LoadedModel> model, ModelPolicyOptions options)
+    : context_(std::move(context)),
+      model_(std::move(model)),
+      options_(std::move(options)),
+      transformer_(model_->transformer),
+      space_(context_.problem, context_.machine, context_.families),
+      rng_(mix64(context_.seed) ^ 0x6d6f64656c),
+      reference_us_(reference_time_us(context_.problem, context_.machine, context_.reference_us)) {
+  if (options_.space.empty()) {
+    grammar_ = std::make_unique<RuleGrammar>(context_.problem, context_.machine,
+                                             known_families(context_, *model_->vocabulary), model_->book);
+  } else {
+    grammar_ = std::make_unique<ListGrammar>(options_.space);
+  }
+  if (options_.model_share < 1) evolution_ = std::make_unique<EvolutionPolicy>(context_);
+}
+
+ModelPolicy::~ModelPolicy() = default;
+
+std::vector<Exemplar> ModelPolicy::draw_exemplars() {
+  if (options_.exemplars == ExemplarChoice::none) return {};
+  std::vector<double> speedups;
+  for (const Measured& each : measured_) speedups.push_back(each.speedup);
+  const auto drawn = options_.exemplars == ExemplarChoice::buckets
+                         ? draw_by_buckets(speedups, 2, options_.buckets, rng_)
+                         : draw_at_random(speedups, 2, rng_);
+  if (drawn.size() < 2) return options_.neighbours;
+  std::vector<Exemplar> exemplars;
+  for (const std::size_t i : drawn) exemplars.push_back({measured_[i].recipe, measured_[i].speedup, false});
+  return exemplars;
+}
+
+std::optional<Recipe> ModelPolicy::written() {
+  if (grammar_->empty()) return std::nullopt;
+  Proposer proposer(transformer_, *model_->vocabulary, *grammar_,
+                    make_prompt(*model_->vocabulary, context_.problem, context_.machine, draw_exemplars()));
+  double temperature = options_.temperature;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    Proposal proposal = asked_ == 1 && attempt == 0 ? proposer.greedy() : proposer.sample(temperature, rng_);
+    if (!space_.met(proposal.recipe)) {
+      if (context_.learner) pending_.push_back({proposal.recipe, {proposer.prompt(), std::move(proposal.output), {}}});
+      return proposal.recipe;
+    }
+    temperature *= kWarmer;
+  }
+  return std::nullopt;
+}
+
+std::optional<Recipe> ModelPolicy::ask() {
+  ++asked_;
+  std::optional<Recipe> recipe;
+  const bool own_turn = asked_ <= options_.alone || !evolution_ || rng_.chance(options_.model_share);
+  if (own_turn) recipe = written();
+  for (int attempt = 0; !recipe && evolution_ && attempt < kTries; ++attempt) {
+    recipe = evolution_->ask();
+    if (!recipe) break;
+    if (space_.met(*recipe)) recipe.reset();
+  }
+  if (!recipe && !own_turn) recipe = written();
+  if (!recipe && !options_.space.empty()) {  // whatever is left of a declared space
+    const auto left =
+        std::find_if(options_.space.begin(), options_.space.end(), [&](const Recipe& r) { return !space_.met(r); });
+    if (left != options_.space.end()) recipe = *left;
+  }
+  if (!recipe && options_.space.empty()) {
+    Sampler sampler(space_, rng_.bits());
+    recipe = sampler.draw(rng_);
+  }
+  if (recipe) space_.mark(*recipe);
+  return recipe;
+}
+
+void ModelPolicy::tell(const Recipe& recipe, const Outcome& outcome) {
+  space_.mark(recipe);
+  if (evolution_) evolution_->tell(recipe, outcome);
+  if (outcome.time_us) {
+    measured_.push_back({recipe, reference_us_ / *outcome.time_us});
+    if (measured_.size() > kMeasuredKept) measured_.erase(measured_.begin());
+  }
+  if (context_.learner) learn(recipe, outcome);
+}
+
+void ModelPolicy::learn(const Recipe& recipe, const Outcome& outcome) {
+  const auto found =
+      std::find_if(pending_.begin(), pending_.end(), [&](const auto& entry) { return entry.first == recipe; });
+  if (found == pending_.end()) return;
+  lessons_.push_back(std::move(found->second));
+  lessons_.back().time_us = outcome.time_us;
+  pending_.erase(found);
+  if (lessons_.size() < options_.learn_group) return;
+  auto weights = context_.learner->learn(lessons_, reference_us_);
+  lessons_.clear();
+  if (!weights) {
+    learning_error_ = weights.error().message;
+    context_.learner.reset();
+    return;
+  }
+  transformer_ = Transformer(transformer_.shape(), std::move(*weights));
+  ++updates_;
+}
+
+}  // namespace warpsmith::embedded
