@@ -184,6 +184,12 @@ Result<std::vector<Problem>> AuditCommand::problems() const {
   if (arguments_.problem.layout == "nt" || arguments_.problem.layout == "tt") {
     return bad_input("the entry takes A stored m x k; accepted for --layout: nn, tn, both");
   }
+  if (arguments_.problem.scaled || !arguments_.problem.leading_dimensions.empty() ||
+      arguments_.problem.accumulator != "f32") {
+    return bad_input(
+        "the entry takes packed operands and no factors, and promises FP32 sums; accepted: no --scaled, no "
+        "--ld, --acc f32");
+  }
   if (words) return arguments_.problem.problems();
   Result<std::vector<Shape>> shapes = std::vector<Shape>(std::begin(kDefaultShapes), std::end(kDefaultShapes));
   if (!arguments_.grid.empty()) shapes = named_grid(arguments_.grid);

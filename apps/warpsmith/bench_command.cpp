@@ -262,6 +262,10 @@ void BenchCommand::add_torch(BenchRow& row, const OpenDevice& device) {
         {"not_run", fmt::format("torch.matmul is measured on a CUDA GPU; the target is {}", to_string(device.target))}};
     return;
   }
+  if (row.problem.scaled() || !row.problem.packed()) {
+    row.torch = {{"not_run", "torch.matmul multiplies packed operands, without alpha and beta"}};
+    return;
+  }
   Problem key = row.problem;
   key.layout = Layout::nn;
   const auto [known, missing] = torch_.try_emplace(to_string(key));

@@ -64,6 +64,15 @@ Cell member_cell(const nlohmann::json& json, const char* key) {
   return found->get<double>();
 }
 
+// What may be summarised together: element type, accumulator where it is not FP32, scaling, leading dimensions.
+std::string kind_of(const Problem& problem) {
+  std::string kind(to_string(problem.element));
+  if (problem.accumulator != AccumulatorType::f32) kind += fmt::format(" {} sums", to_string(problem.accumulator));
+  if (problem.scaled()) kind += " scaled";
+  if (!problem.packed()) kind += " padded";
+  return kind;
+}
+
 }  // namespace
 
 double quoted_us(const nlohmann::json& subject) {
@@ -193,8 +202,7 @@ Result<std::vector<SpeedupReport>> summarize_rows(const BenchRows& rows) {
       if (is_candidate(subject) || !(quoted_us(subject) > 0)) continue;
       set.baselines.push_back({subject["subject"], quoted_us(subject), subject.value("interleaved", true)});
     }
-    auto& shapes =
-        by_label[fmt::format("{} {}", subjects.front().value("mode", "offline"), to_string(problem->element))];
+    auto& shapes = by_label[fmt::format("{} {}", subjects.front().value("mode", "offline"), kind_of(*problem))];
     const auto same = std::find_if(shapes.begin(), shapes.end(), [&](const ShapeTimes& shape) {
       return shape.m == problem->m && shape.n == problem->n && shape.k == problem->k;
     });

@@ -73,7 +73,10 @@ void ProblemOptions::add_to(CLI::App& command) {
                   "turn); nt and tt store A as k x m")
       ->capture_default_str();
   command.add_option("--type", element, "Element type: f16 or bf16")->capture_default_str();
-  command.add_option("--acc", accumulator, "Accumulator type: f32")->capture_default_str();
+  command.add_option("--acc", accumulator, "Accumulator type: f32, or f16 (f16 elements, CUDA)")->capture_default_str();
+  command.add_flag("--scaled", scaled, "Compute C = alpha A B + beta C, with alpha and beta given at run time");
+  command.add_option("--ld", leading_dimensions, "Elements from row to row of A, B, C as stored; 0: packed")
+      ->type_name("LDA,LDB,LDC");
 }
 
 Result<std::vector<Problem>> ProblemOptions::problems() const {
@@ -98,13 +101,20 @@ Result<std::vector<Problem>> ProblemOptions::problems_of(const std::vector<Shape
   if (!element_type) return element_type.error();
   const auto accumulator_type = parse_accumulator(accumulator);
   if (!accumulator_type) return accumulator_type.error();
-  if (*accumulator_type != AccumulatorType::f32) {
-    return bad_input("no kernel family accumulates in f16; accepted for --acc: f32");
+  if (*accumulator_type == AccumulatorType::f16 && *element_type != ElementType::f16) {
+    return bad_input("bf16 elements are accumulated in f32; accepted for --acc f16: --type f16");
   }
   std::vector<Problem> list;
   for (const Shape& shape : shapes) {
     for (const Layout each : layouts) {
-      list.push_back({shape.m, shape.n, shape.k, each, *element_type, *accumulator_type});
+      Problem problem{shape.m, shape.n, shape.k, each, *element_type, *accumulator_type};
+      if (scaled) problem.scaling = Scaling::alpha_beta;
+      if (!leading_dimensions.empty()) {
+        const auto padded = with_leading_dimensions(problem, leading_dimensions);
+        if (!padded) return padded.error();
+        problem = *padded;
+      }
+      list.push_back(problem);
     }
   }
   return list;

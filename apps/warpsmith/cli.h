@@ -38,6 +38,8 @@ struct ProblemOptions {
   std::string layout = "nn";
   std::string element = "f16";
   std::string accumulator = "f32";
+  bool scaled = false;
+  std::string leading_dimensions;
 
   void add_to(CLI::App& command);
   // One problem, or NN and TN of it for `--layout both`.
@@ -60,7 +62,13 @@ void add_optimize_command(CLI::App& app, Run& run);
 void add_tune_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_info_command(CLI::App& app, Run& run);
+void add_rank_command(CLI::App& app, Run& run);
 void add_dataset_command(CLI::App& app, Run& run);
+void add_train_command(CLI::App& app, Run& run);
 void add_audit_command(CLI::App& app, Run& run);
+void add_pack_command(CLI::App& app, Run& run);
+void add_export_command(CLI::App& app, Run& run);
+void add_survey_command(CLI::App& app, Run& run);
+void add_report_command(CLI::App& app, Run& run);
 
 }  // namespace warpsmith::cli

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "archive/archive.h"
+#include "base/file.h"
 #include "base/paths.h"
 #include "cli.h"
+#include "evaluate/replay/kernel_tuner.h"
 #include "evaluate/replay/replay.h"
 
 namespace warpsmith::cli {
@@ -63,6 +65,23 @@ Result<int> export_replay(const ReplayArguments& arguments) {
   return kExitOk;
 }
 
+struct KernelTunerArguments {
+  std::string replay, problem, out;
+};
+
+Result<int> export_kernel_tuner(const KernelTunerArguments& arguments) {
+  const auto problem = parse_problem(arguments.problem);
+  if (!problem) return problem.error();
+  const auto table = ReplayTable::load(arguments.replay);
+  if (!table) return table.error();
+  const auto cache = kernel_tuner_cache(*table, *problem);
+  if (!cache) return cache.error();
+  const Status status = write_file_atomic(arguments.out, kernel_tuner_text(*cache));
+  if (!status) return status.error();
+  fmt::print("{}: {} recipes of {}\n", arguments.out, cache->at("cache").size(), to_string(*problem));
+  return kExitOk;
+}
+
 }  // namespace
 
 void add_dataset_command(CLI::App& app, Run& run) {
@@ -78,6 +97,18 @@ void add_dataset_command(CLI::App& app, Run& run) {
   replay->callback([arguments, &run] {
     run = [arguments] {
       const auto code = export_replay(*arguments);
+      return code ? *code : report(code.error());
+    };
+  });
+  auto tuner = std::make_shared<KernelTunerArguments>();
+  CLI::App* cache =
+      command->add_subcommand("kernel-tuner", "One problem of a replay table as Kernel Tuner's cache file");
+  cache->add_option("--replay", tuner->replay, "Replay table")->required();
+  cache->add_option("--problem", tuner->problem, "As in the table: \"64x64x64 tn f16 f32\"")->required();
+  cache->add_option("--out", tuner->out, "File to write (JSON)")->required();
+  cache->callback([tuner, &run] {
+    run = [tuner] {
+      const auto code = export_kernel_tuner(*tuner);
       return code ? *code : report(code.error());
     };
   });

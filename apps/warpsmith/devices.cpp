@@ -13,6 +13,8 @@ namespace warpsmith::cli {
 
 namespace {
 
+constexpr int kMostGpus = 64;
+
 Result<int> parse_threads(const std::string& text) {
   const int available = available_threads();
   if (text == "all") return available;
@@ -60,6 +62,24 @@ Result<OpenDevice> open_best(const DeviceOptions& options, int threads, std::uin
   return OpenDevice{Target::cpu, threads, std::move(*evaluator), cuda.error().message};
 }
 
+// "0,1,3". Error: bad_input.
+Result<std::vector<int>> parse_gpus(const std::string& text) {
+  std::vector<int> list;
+  const auto wrong = [&] {
+    return bad_input(fmt::format("--gpus '{}'; accepted: all, or device numbers such as 0,1", printable(text)));
+  };
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    int number = -1;
+    const auto [last, error] = std::from_chars(text.data() + start, text.data() + end, number);
+    if (error != std::errc() || last != text.data() + end || number < 0 || number >= kMostGpus) return wrong();
+    if (std::find(list.begin(), list.end(), number) != list.end()) return wrong();
+    list.push_back(number);
+    start = end + 1;
+  }
+  return list;
+}
+
 }  // namespace
 
 int available_threads() {
@@ -82,6 +102,34 @@ Result<OpenDevice> open_device(const DeviceOptions& options, std::uint64_t seed)
   auto evaluator = start(Target::cpu, *threads, 0, seed);
   if (!evaluator) return evaluator.error();
   return OpenDevice{Target::cpu, *threads, std::move(*evaluator), {}};
+}
+
+Result<std::vector<OpenDevice>> open_devices(const DeviceOptions& options, const std::string& gpus,
+                                             std::uint64_t seed) {
+  if (!gpus.empty() && options.target == "cpu") return bad_input("--gpus goes with a CUDA target");
+  const bool all = gpus == "all";
+  std::vector<int> numbers = {all ? 0 : options.device};
+  if (!gpus.empty() && !all) {
+    auto parsed = parse_gpus(gpus);
+    if (!parsed) return parsed.error();
+    numbers = std::move(*parsed);
+  }
+  std::vector<OpenDevice> devices;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    DeviceOptions one = options;
+    one.device = numbers[i];
+    auto opened = open_device(one, seed);
+    if (!opened && all && i > 0) break;  // there are no more
+    if (!opened) return opened.error();
+    if (!gpus.empty() && !is_cuda(opened->target)) return bad_input("--gpus goes with a CUDA target");
+    if (all && static_cast<int>(numbers.size()) < kMostGpus) numbers.push_back(numbers.back() + 1);
+    if (i > 0 && opened->evaluator->machine().id() != devices.front().evaluator->machine().id()) {
+      if (all) continue;
+      return bad_input(fmt::format("device {} is another type than device {}; use them apart", numbers[i], numbers[0]));
+    }
+    devices.push_back(std::move(*opened));
+  }
+  return devices;
 }
 
 }  // namespace warpsmith::cli

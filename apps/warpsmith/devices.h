@@ -23,4 +23,7 @@ int available_threads();
 // Resolves `auto`, checks the rest and starts the worker. Error: bad_input or environment.
 Result<OpenDevice> open_device(const DeviceOptions& options, std::uint64_t seed);
 
+// One worker a device, all of one type. gpus: "all", numbers such as "0,1", or empty for options.device alone.
+Result<std::vector<OpenDevice>> open_devices(const DeviceOptions& options, const std::string& gpus, std::uint64_t seed);
+
 }  // namespace warpsmith::cli

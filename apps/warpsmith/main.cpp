@@ -22,8 +22,14 @@ int main(int argc, char** argv) {
   add_tune_command(app, run);
   add_bench_command(app, run);
   add_info_command(app, run);
+  add_rank_command(app, run);
   add_dataset_command(app, run);
+  add_train_command(app, run);
   add_audit_command(app, run);
+  add_export_command(app, run);
+  add_survey_command(app, run);
+  add_report_command(app, run);
+  add_pack_command(app, run);
   install_interrupt_handler();
   if (argc > 1 && argv[1][0] != '-') {
     std::string commands;

@@ -12,11 +12,13 @@
 #include "base/text.h"
 #include "cli.h"
 #include "devices.h"
+#include "models.h"
 #include "optimize_report.h"
 #include "progress.h"
 #include "report/table.h"
 #include "search/conclude.h"
 #include "search/optimize.h"
+#include "train/in_run.h"
 
 namespace warpsmith::cli {
 
@@ -26,7 +28,8 @@ struct OptimizeArguments {
   ProblemOptions problem;
   DeviceOptions device;
   std::string budget = "60s";
-  std::string policy = "evolution";
+  std::string policy = "auto", model;
+  bool learn = false;
   std::uint64_t seed = 1;
   std::int64_t max_candidates = 0;
   int jobs = 0;
@@ -76,11 +79,13 @@ class OptimizeCommand {
   Result<OptimizeOutcome> search_replay(const Problem& problem, const ReplayTable& table, double budget_seconds);
   Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds,
                                  double baseline_us);
+  Status choose(Target target);
   void show(const OptimizeOutcome& outcome);
 
   const OptimizeArguments& arguments_;
   std::filesystem::path archive_path_, kernels_path_;
   std::unique_ptr<Archive> archive_;
+  PolicyChoice policy_;
   nlohmann::json report_ = nlohmann::json::array();
 };
 
@@ -88,7 +93,19 @@ Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Tri
                                                 double baseline_us) {
   OptimizeOptions options;
   options.scope = scope;
-  options.policy = arguments_.policy;
+  options.policy = policy_.name;
+  options.model = policy_.model;
+  // Speed-ups in prompts mean what they meant in training.
+  const bool by_baseline = policy_.model && policy_.model->metadata.count("reference") != 0 &&
+                           policy_.model->metadata.at("reference") == "baseline";
+  options.reference_us = by_baseline ? baseline_us : 0;
+  if (arguments_.learn) {
+    train::TrainConfig config;
+    config.threads = 1;  // idle threads of a pool would spin beside the kernels that are timed
+    auto learner = train::make_in_run_learner(*policy_.model, config);
+    if (!learner) return learner.error();
+    options.learner = std::move(*learner);
+  }
   options.seed = arguments_.seed;
   options.budget_seconds = budget_seconds;
   options.max_candidates = arguments_.max_candidates;
@@ -153,6 +170,16 @@ Result<OptimizeOutcome> OptimizeCommand::search_replay(const Problem& problem, c
   return search(scope, *trials, budget_seconds, 0);
 }
 
+// The policy, once the target is known.
+Status OptimizeCommand::choose(Target target) {
+  auto choice = choose_policy(arguments_.policy, arguments_.model, target);
+  if (!choice) return choice.error();
+  policy_ = std::move(*choice);
+  if (!policy_.notice.empty() && !arguments_.quiet) fmt::print(stderr, "{}\n", policy_.notice);
+  if (arguments_.learn && !policy_.model) return bad_input("--learn is for policy model, and there is none");
+  return ok_status();
+}
+
 void OptimizeCommand::show(const OptimizeOutcome& outcome) {
   if (arguments_.json) {
     report_.push_back(outcome_to_json(outcome));
@@ -167,8 +194,7 @@ Result<int> OptimizeCommand::run() {
   if (!problems) return problems.error();
   const auto budget = parse_duration(arguments_.budget);
   if (!budget) return budget.error();
-  const auto names = policy_names();
-  if (std::find(names.begin(), names.end(), arguments_.policy) == names.end()) {
+  if (const auto names = policy_choices(); std::find(names.begin(), names.end(), arguments_.policy) == names.end()) {
     return bad_input(
         fmt::format("unknown policy '{}'; accepted: {}", printable(arguments_.policy), fmt::join(names, ", ")));
   }
@@ -195,6 +221,7 @@ Result<int> OptimizeCommand::run() {
       fmt::print(stderr, "optimising on this CPU ({})\n", device->note);
     }
   }
+  if (const Status status = choose(replay ? table->target() : device->target); !status) return status.error();
   int exit_code = kExitOk;
   for (const Problem& problem : *problems) {
     const double share = *budget / static_cast<double>(problems->size());
@@ -228,8 +255,11 @@ void add_optimize_command(CLI::App& app, Run& run) {
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--policy", arguments->policy,
-                   "Who proposes candidates: " + fmt::format("{}", fmt::join(policy_names(), ", ")))
+                   "Who proposes candidates: " + fmt::format("{}", fmt::join(policy_choices(), ", ")) +
+                       "; auto: the model where one fits, else evolution")
       ->capture_default_str();
+  command->add_option("--model", arguments->model, "Model of policy model (safetensors); default: the one that ships");
+  command->add_flag("--learn", arguments->learn, "The model learns from what this search measures (needs LibTorch)");
   command->add_option("--seed", arguments->seed, "Seed of the policy and of the inputs")->capture_default_str();
   command->add_option("--jobs", arguments->jobs, "Compiles in parallel; 0: one a CPU")->check(CLI::Range(0, 1024));
   command->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +24,8 @@
 #include "devices.h"
 #include "problem/grids.h"
 #include "progress.h"
+#include "report/csv.h"
+#include "report/speedup.h"
 #include "report/table.h"
 #include "search/conclude.h"
 #include "search/trials.h"
@@ -33,7 +37,9 @@ namespace warpsmith::cli {
 
 namespace {
 
-constexpr int kMostGpus = 64;
+// Ratios to auto-tuned cuBLASLt that are worth reaching, per bucket of sizes: what is left to gain is much for small
+// problems and little for those that keep all tensor cores busy.
+constexpr std::array<double, kSizeBuckets.size()> kAims = {1.5, 1.4, 1.25, 1.06, 1.02};
 
 struct TuneArguments {
   ProblemOptions problem;
@@ -44,30 +50,43 @@ struct TuneArguments {
   std::string policy = "evolution";
   std::uint64_t seed = 1;
   int jobs = 0;
-  std::string archive, wisdom, csv, replay;
-  bool resume = false, no_baselines = false, json = false, quiet = false;
+  std::string archive, wisdom, csv, replay, baselines;
+  bool resume = false, no_final = false, no_baselines = false, json = false, quiet = false;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// "0,1,3". Error: bad_input.
-Result<std::vector<int>> parse_gpus(const std::string& text) {
-  std::vector<int> list;
-  const auto wrong = [&] {
-    return bad_input(fmt::format("--gpus '{}'; accepted: all, or device numbers such as 0,1", printable(text)));
-  };
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    int number = -1;
-    const auto [last, error] = std::from_chars(text.data() + start, text.data() + end, number);
-    if (error != std::errc() || last != text.data() + end || number < 0 || number >= kMostGpus) return wrong();
-    if (std::find(list.begin(), list.end(), number) != list.end()) return wrong();
-    list.push_back(number);
-    start = end + 1;
+std::string baseline_key(std::int64_t m, std::int64_t n, std::int64_t k, std::string_view layout) {
+  return fmt::format("{}x{}x{} {}", m, n, k, layout);
+}
+
+// Auto-tuned cuBLASLt's cold times of a survey's CSV file, by baseline_key(). Error: bad_input.
+Result<std::map<std::string, double>> load_baselines(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text) return text.error();
+  const auto table = parse_csv(*text, path);
+  if (!table) return table.error();
+  std::map<std::string, double> times;
+  for (const CsvTable::Row& row : table->rows) {
+    const auto number = [&](std::string_view column) {
+      const auto at = table->column(column);
+      double value = 0;
+      if (!at) return value;
+      const std::string& cell = row.cells[*at];
+      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+      return error == std::errc() && end == cell.data() + cell.size() ? value : 0.0;
+    };
+    for (const char* layout : {"nn", "tn"}) {
+      const double time_us = number(fmt::format("lt_auto_{}_us", layout));
+      if (!(time_us > 0)) continue;
+      times[baseline_key(static_cast<std::int64_t>(number("m")), static_cast<std::int64_t>(number("n")),
+                         static_cast<std::int64_t>(number("k")), layout)] = time_us;
+    }
   }
-  return list;
+  if (times.empty()) return bad_input(fmt::format("{}: no times in columns lt_auto_nn_us and lt_auto_tn_us", path));
+  return times;
 }
 
 class TuneCommand {
@@ -80,7 +99,8 @@ class TuneCommand {
   Status read_options();
   Status open_devices();
   Result<TunePlan> make_plan(const std::vector<Problem>& list, const TuneBench& bench) const;
-  TuneOptions make_options(const std::vector<Problem>& list);
+  Result<TuneOptions> make_options(const std::vector<Problem>& list);
+  double compared_baseline_us(const Problem& problem, const TuneOptions& options);
   Result<int> search_and_finish(TunePlan& plan, const TuneOptions& options, TuneBench& bench);
   Status finish_all(const TunePlan& plan, const TuneOptions& options, TuneBench& bench);
   Result<std::optional<TuneConclusion>> conclude_one(const TunePlan& plan, std::size_t index, int device,
@@ -159,28 +179,9 @@ Status TuneCommand::open_devices() {
     threads_ = table_->threads();
     return ok_status();
   }
-  DeviceOptions options = arguments_.device;
-  std::vector<int> numbers = {options.device};
-  if (!arguments_.gpus.empty() && arguments_.gpus != "all") {
-    auto parsed = parse_gpus(arguments_.gpus);
-    if (!parsed) return parsed.error();
-    numbers = std::move(*parsed);
-  }
-  if (arguments_.gpus == "all") numbers = {0};
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    options.device = numbers[i];
-    auto opened = open_device(options, arguments_.seed);
-    if (!opened && arguments_.gpus == "all" && i > 0) break;  // there are no more
-    if (!opened) return opened.error();
-    if (!arguments_.gpus.empty() && !is_cuda(opened->target)) return bad_input("--gpus goes with a CUDA target");
-    if (i > 0 && opened->evaluator->machine().id() != devices_.front().evaluator->machine().id()) {
-      if (arguments_.gpus == "all") continue;
-      return bad_input(
-          fmt::format("device {} is another type than device {}; tune them apart", numbers[i], numbers[0]));
-    }
-    devices_.push_back(std::move(*opened));
-    if (arguments_.gpus == "all" && static_cast<int>(numbers.size()) < kMostGpus) numbers.push_back(numbers.back() + 1);
-  }
+  auto opened = cli::open_devices(arguments_.device, arguments_.gpus, arguments_.seed);
+  if (!opened) return opened.error();
+  devices_ = std::move(*opened);
   target_ = devices_.front().target;
   threads_ = devices_.front().threads;
   if (!devices_.front().note.empty() && !arguments_.quiet) {
@@ -207,7 +208,20 @@ Result<TunePlan> TuneCommand::make_plan(const std::vector<Problem>& list, const 
   return TunePlan::create(std::move(options));
 }
 
-TuneOptions TuneCommand::make_options(const std::vector<Problem>& list) {
+// Of the latest comparison that tuning has made; 0: there is none.
+double TuneCommand::compared_baseline_us(const Problem& problem, const TuneOptions& options) {
+  const auto record = archive_->last_comparison(options.scope(problem));
+  if (!record || !*record || !(*record)->result.contains("subjects")) return 0;
+  try {
+    const auto subjects = (*record)->result["subjects"].get<std::vector<Measurement>>();
+    const Measurement* fastest = fastest_of(subjects, to_string(problem.layout));
+    return fastest == nullptr ? 0 : fastest->cold.median_us;
+  } catch (const nlohmann::json::exception&) {  // of another version of the program
+    return 0;
+  }
+}
+
+Result<TuneOptions> TuneCommand::make_options(const std::vector<Problem>& list) {
   TuneOptions options;
   options.machine = machine();
   options.target = target_;
@@ -221,17 +235,16 @@ TuneOptions TuneCommand::make_options(const std::vector<Problem>& list) {
     options.first_effort.seconds = 0.004;
     options.first_effort.min_samples = 5;
   }
-  // Baselines that an earlier comparison has measured.
+  std::map<std::string, double> given;
+  if (!arguments_.baselines.empty()) {
+    auto loaded = load_baselines(arguments_.baselines);
+    if (!loaded) return loaded.error();
+    given = std::move(*loaded);
+  }
   for (const Problem& problem : list) {
-    options.baseline_us.push_back(0);
-    const auto record = archive_->last_comparison(options.scope(problem));
-    if (!record || !*record || !(*record)->result.contains("subjects")) continue;
-    try {
-      const auto subjects = (*record)->result["subjects"].get<std::vector<Measurement>>();
-      const Measurement* fastest = fastest_of(subjects, to_string(problem.layout));
-      if (fastest != nullptr) options.baseline_us.back() = fastest->cold.median_us;
-    } catch (const nlohmann::json::exception&) {  // of another version of the program
-    }
+    const auto found = given.find(baseline_key(problem.m, problem.n, problem.k, to_string(problem.layout)));
+    options.baseline_us.push_back(found != given.end() ? found->second : compared_baseline_us(problem, options));
+    options.aims.push_back(kAims[size_bucket(problem.m, problem.n, problem.k)]);
   }
   return options;
 }
@@ -394,12 +407,12 @@ Result<int> TuneCommand::search_and_finish(TunePlan& plan, const TuneOptions& op
   std::fflush(stdout);
   // What was concluded before an error or an interruption is written all the same.
   Status finished = ok_status();
-  if (!interrupted()) finished = finish_all(plan, options, bench);
+  if (!interrupted() && !arguments_.no_final) finished = finish_all(plan, options, bench);
   std::size_t possible = 0;
   for (std::size_t i = 0; i < plan.size(); ++i) possible += plan.best_us(i) ? 1 : 0;
   for (const std::string& reason : failures_) fmt::print(stderr, "warpsmith: {}\n", reason);
   print_summary();
-  const Status written = write_files(plan, conclusions_.size() + failures_.size() == possible);
+  const Status written = write_files(plan, arguments_.no_final || conclusions_.size() + failures_.size() == possible);
   if (!finished) return finished.error();
   if (!written) return written.error();
   if (interrupted()) return kExitInterrupted;
@@ -410,9 +423,6 @@ Result<int> TuneCommand::run() {
   const auto list = problems();
   if (!list) return list.error();
   if (const Status read = read_options(); !read) return read.error();
-  if (!arguments_.gpus.empty() && arguments_.device.target == "cpu") {
-    return bad_input("--gpus goes with a CUDA target");
-  }
   archive_path_ =
       !arguments_.archive.empty()
           ? std::filesystem::path(arguments_.archive)
@@ -432,7 +442,9 @@ Result<int> TuneCommand::run() {
   const auto bench = replaying() ? make_replay_bench(*table_) : make_live_bench(*compiler_, std::move(evaluators));
   auto plan = make_plan(*list, *bench);
   if (!plan) return plan.error();
-  const auto code = search_and_finish(*plan, make_options(*list), *bench);
+  const auto options = make_options(*list);
+  if (!options) return options.error();
+  const auto code = search_and_finish(*plan, *options, *bench);
   if (!code) return code.error();
   if (const Status exported = export_replay(*list); !exported) return exported.error();
   return *code;
@@ -473,6 +485,12 @@ void add_tune_command(CLI::App& app, Run& run) {
   command->add_option("--compile-jobs", arguments->jobs, "Compiles in parallel; 0: one a CPU")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--resume", arguments->resume, "Do not compare again where the archive's comparison still stands");
+  command->add_flag("--no-final", arguments->no_final,
+                    "Search only: nothing is compared, and wisdom stays; survey does both for many shapes, faster");
+  command
+      ->add_option("--baselines", arguments->baselines,
+                   "CSV file of a survey: its auto-tuned cuBLASLt times tell where searching is worth most")
+      ->type_name("FILE");
   command->add_flag("--no-baselines", arguments->no_baselines, "Measure finalists again, without baselines");
   command->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");
   command->add_option("--wisdom", arguments->wisdom, "Wisdom file to merge into; default: wisdom/GPU.jsonl");

@@ -148,6 +148,7 @@ WisdomEntry wisdom_entry(const TuneConclusion& conclusion) {
     entry.baseline = same->subject;
     entry.baseline_us = same->cold.median_us;
     entry.baseline_warm_us = same->warm.median_us;
+    entry.baseline_setting = same->detail;
   }
   entry.gates_passed = static_cast<int>(conclusion.gates.size());
   const auto provenance = conclusion.provenance.is_null() ? Provenance{} : conclusion.provenance.get<Provenance>();

@@ -87,12 +87,26 @@ TEST_F(Cli, RefusesBadShapes) {
   expect_refused({"optimize", "--mnk", "64_64_64_64"}, 2, "is not a shape");
 }
 
+TEST_F(Cli, TrainRefusesWhatItCannotDo) {
+  expect_refused({"train"}, 2, "--output is missing");
+  const std::string run = (home_ / "run").string();
+  expect_refused({"train", "--output", run, "--stage", "final"}, 2, "accepted: supervised, self, contrastive, all");
+  expect_refused({"train", "--evaluate"}, 2, "--env is missing; accepted: replay:FILE, cpu, sm80, sm90");
+  expect_refused({"train", "--evaluate", "--env", "cpu"}, 2, "needs a recorded table");
+  expect_refused({"train", "--evaluate", "--env", "replay:/nonexistent", "--arm", "magic"}, 2, "unknown arm 'magic'");
+  expect_refused({"train", "--config", "/nonexistent.json", "--print-config"}, 3, "/nonexistent.json");
+  expect_refused({"train", "--output", run, "--env", "replay:/nonexistent", "--torch-module", "x"}, 3, "/nonexistent");
+}
+
 TEST_F(Cli, RefusesUnknownWords) {
   expect_refused({"optimize", "64", "64", "64", "--target", "sm42"}, 2, "accepted: auto, cpu, sm80, sm90, replay:FILE");
   expect_refused({"optimize", "64", "64", "64", "--policy", "oracle"}, 2, "accepted: random, evolution");
   expect_refused({"optimize", "64", "64", "64", "--layout", "xy"}, 2, "accepted: tn, nn, tt, nt, both");
   expect_refused({"optimize", "64", "64", "64", "--type", "f64"}, 2, "accepted: f16, bf16");
-  expect_refused({"optimize", "64", "64", "64", "--acc", "f16"}, 2, "accepted for --acc: f32");
+  expect_refused({"optimize", "64", "64", "64", "--type", "bf16", "--acc", "f16"}, 2,
+                 "accepted for --acc f16: --type f16");
+  expect_refused({"optimize", "64", "64", "64", "--ld", "64,64"}, 2, "accepted: LDA,LDB,LDC");
+  expect_refused({"optimize", "64", "64", "64", "--ld", "0,63,0"}, 2, "63 of B is smaller than its 64 columns");
   expect_refused({"optimize", "64", "64", "64", "--budget", "soon"}, 2, "is not a duration");
   expect_refused({"optimize", "64", "64", "64", "--budget", "-5s"}, 2, "duration");
   expect_refused({"optimize", "64", "64", "64", "--threads", "0"}, 2, "--threads '0'; accepted: 1 to");
@@ -161,12 +175,81 @@ TEST_F(Cli, SaysSoWhenThereIsNoCompiler) {
 TEST_F(Cli, HelpNamesEveryCommand) {
   const ProcessOutput output = run({"--help"});
   EXPECT_EQ(output.status.exit_code, 0);
-  for (const char* command : {"optimize", "tune", "bench", "info", "dataset"}) {
+  for (const char* command : {"optimize", "tune", "bench", "rank", "info", "dataset"}) {
     EXPECT_NE(output.out.find(command), std::string::npos) << command;
     const ProcessOutput help = run({command, "--help"});
     EXPECT_EQ(help.status.exit_code, 0) << command;
     EXPECT_NE(help.out.find("Options"), std::string::npos) << help.out;
   }
+}
+
+TEST_F(Cli, RanksWithoutADevice) {
+  const ProcessOutput output =
+      run({"rank", "512", "256", "4096", "--layout", "both", "--machine", "h200", "--count", "5", "--json"});
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  std::istringstream lines(output.out);
+  int problems = 0;
+  for (std::string line; std::getline(lines, line); ++problems) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["machine"], "NVIDIA H200");
+    ASSERT_EQ(json["recipes"].size(), 5u);
+    double last_us = 0;
+    for (const auto& row : json["recipes"]) {
+      EXPECT_GE(row["time_us"].get<double>(), last_us);
+      last_us = row["time_us"].get<double>();
+    }
+    // What it ranks can be asked for by name, and costs the same.
+    const std::string first = json["recipes"][0]["recipe"].get<std::string>();
+    const ProcessOutput again = run({"rank", "512", "256", "4096", "--layout", problems == 0 ? "nn" : "tn", "--machine",
+                                     "h200", "--recipe", first, "--json"});
+    ASSERT_EQ(again.status.exit_code, 0) << again.err;
+    EXPECT_EQ(nlohmann::json::parse(again.out)["recipes"][0]["time_us"], json["recipes"][0]["time_us"]);
+  }
+  EXPECT_EQ(problems, 2);
+}
+
+TEST_F(Cli, RankComparesWithMeasurements) {
+  const fs::path table = home_ / "table.jsonl";
+  const auto machine = nlohmann::json{{"name", "NVIDIA H200"},
+                                      {"kind", "cuda"},
+                                      {"compute_capability", 90},
+                                      {"units", 132},
+                                      {"smem_bytes_per_block", 232448}};
+  const auto entry = [](const char* recipe, double cold_us) {
+    return nlohmann::json{{"problem", "64x64x64 tn f16 f32"},
+                          {"recipe", recipe},
+                          {"kind", "accepted"},
+                          {"cold_us", cold_us},
+                          {"warm_us", cold_us}}
+               .dump() +
+           "\n";
+  };
+  std::ofstream(table) << nlohmann::json{{"warpsmith_replay", 1},
+                                         {"machine", machine},
+                                         {"target", "sm90"},
+                                         {"threads", 1},
+                                         {"provenance", nlohmann::json::object()}}
+                              .dump()
+                       << "\n"
+                       << entry("tiny tile=16x16x64 warps=1x1x1", 2.0) << entry("sm90 tile=256x128x64 stages=4", 1.0);
+  const ProcessOutput output = run({"rank", "--against", table.string(), "--json"});
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  const auto rows = nlohmann::json::parse(output.out)["agreement"];
+  ASSERT_EQ(rows.size(), 2u);  // all, and its bucket
+  EXPECT_EQ(rows[0]["recipes"], 2);
+  EXPECT_DOUBLE_EQ(rows[0]["best_over_first"].get<double>(), 0.5);  // the made-up table has the model wrong
+  EXPECT_DOUBLE_EQ(rows[0]["best_over_top16"].get<double>(), 1.0);
+}
+
+TEST_F(Cli, RefusesBadRanks) {
+  expect_refused({"rank", "64", "64", "64", "--machine", "h2000"}, 2, "accepted: h200");
+  expect_refused({"rank", "64", "64", "64", "--machine", "h200", "--count", "0"}, 2, "--count 0; accepted: 1 or more");
+  expect_refused({"rank", "64", "64", "64", "--machine", "h200", "--target", "cpu"}, 2,
+                 "accepted for --target: sm90, sm80");
+  expect_refused({"rank", "64", "64", "64", "--machine", "h200", "--recipe", "cpu"}, 2, "not the cpu family");
+  expect_refused({"rank", "64", "64", "64", "--machine", "h200", "--recipe", "sm90 split=16"}, 2, "is not legal for");
+  expect_refused({"rank", "64", "64", "64", "--against", "x"}, 2, "give no shape");
+  expect_refused({"rank", "--against", "/nonexistent"}, 3, "/nonexistent");
 }
 
 TEST_F(Cli, InfoDescribesTheMachine) {

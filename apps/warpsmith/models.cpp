@@ -1,0 +1,54 @@
+// Looking for models.
+#include "models.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/paths.h"
+#include "base/text.h"
+#include "policy/policy.h"
+
+namespace warpsmith::cli {
+
+std::vector<std::filesystem::path> model_places(Target target) {
+  const std::string name = is_cuda(target) ? "cuda.safetensors" : "cpu.safetensors";
+  return {data_dir() / "models" / name, executable_dir() / "models" / name};
+}
+
+std::vector<std::string> policy_choices() {
+  std::vector<std::string> names = policy_names();
+  names.emplace_back("auto");
+  return names;
+}
+
+Result<PolicyChoice> choose_policy(const std::string& name, const std::string& path, Target target) {
+  const auto names = policy_choices();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    return bad_input(fmt::format("unknown policy '{}'; accepted: {}", printable(name), fmt::join(names, ", ")));
+  }
+  if (name != "auto" && name != "model") return PolicyChoice{name, nullptr, {}};
+  std::vector<std::filesystem::path> places = model_places(target);
+  if (!path.empty()) places = {path};
+  std::error_code ignored;
+  std::string notice;
+  for (const std::filesystem::path& place : places) {
+    if (path.empty() && !std::filesystem::exists(place, ignored)) continue;
+    auto model = embedded::load_shared_model(place);
+    if (model) return PolicyChoice{"model", std::move(*model), {}};
+    if (!path.empty()) return model.error();
+    notice = model.error().message;
+  }
+  if (name == "auto") {
+    return PolicyChoice{"evolution", nullptr, notice.empty() ? notice : notice + "; searching by evolution"};
+  }
+  if (notice.empty()) {
+    notice = fmt::format("there is no model for target {}; looked for {}; give --model FILE, or train one",
+                         to_string(target),
+                         fmt::join(std::vector<std::string>{places[0].string(), places[1].string()}, ", "));
+  }
+  return bad_input(notice);
+}
+
+}  // namespace warpsmith::cli
