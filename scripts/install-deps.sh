@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building warpsmith needs, and nothing when all of it is there. The one place that lists packages.
 #   scripts/install-deps.sh run|test|ci [--check]
-# run: what ./run needs; test: also GoogleTest; ci: also the tools of the style checks. --check only reports.
+# run: what ./run needs; test: also GoogleTest and a browser; ci: also the tools of the style checks. --check only reports.
 # Exit codes: 0 all there, 3 something is missing and cannot be installed from here (its names are printed).
 set -euo pipefail
 
@@ -12,7 +12,8 @@ case $what in run | test | ci) ;; *) echo "install-deps.sh: '$what' is none of r
 
 # Package of Debian 12, Ubuntu 22.04 and 24.04 | how to see that it is there | what it is | optional.
 # "command:X" is a program on PATH, "header:X" an include that compiles, "library:X" known to the loader (loaded at run
-# time). An optional one is a baseline that comparisons leave out where it is missing.
+# time), "browser" any Chromium. An optional one is a baseline that comparisons leave out where it is missing, or the
+# browser or the LibTorch without which the tests of the HTML report or of training are not run.
 requirements=(
   'g++|compiler|a C++20 compiler (GCC 11 or newer)'
   'cmake|cmake|CMake 3.22 or newer'
@@ -26,9 +27,10 @@ requirements=(
   'libdnnl-dev|header:oneapi/dnnl/dnnl.hpp|oneDNN|optional'
 )
 if [[ $what == test || $what == ci ]]; then
-  requirements+=('libgtest-dev|header:gtest/gtest.h|GoogleTest')
+  requirements+=('libgtest-dev|header:gtest/gtest.h|GoogleTest' 'chromium-headless-shell|browser|Chromium|optional')
 fi
 if [[ $what == ci ]]; then
+  requirements+=('libtorch-dev|header:c10/util/Exception.h|LibTorch|optional')
   requirements+=('clang-format|command:clang-format|clang-format' 'shellcheck|command:shellcheck|ShellCheck')
 fi
 
@@ -45,6 +47,7 @@ is_there() {
       version=$(cmake --version | sed -n 's/^cmake version \([0-9.]*\).*/\1/p')
       [[ $(printf '3.22\n%s\n' "$version" | sort -V | head -n 1) == 3.22 ]]
       ;;
+    browser) command -v chromium-headless-shell chromium google-chrome >/dev/null ;;
     command:*) command -v "${1#command:}" >/dev/null ;;
     library:*) [[ $(/sbin/ldconfig -p 2>/dev/null) == *"${1#library:}"* ]] ;;
     header:*) [[ -n $compiler ]] && compiles "#include <${1#header:}>" ;;

@@ -16,8 +16,8 @@ readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|lib
 programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc warpsmith-sandbox warpsmith-audit-host
   warpsmith-audit-judge)
 # shellcheck disable=SC2034  # read by build
-targets=("${programs[@]}" gpu_tests)
-build stage test src apps tests
+targets=("${programs[@]}" warpsmith_shared warpsmith_cublas gpu_tests)
+build stage test src apps tests include
 bin=$root/build/stage/bin stage=$root/stage
 rm -rf -- "$stage"
 mkdir -p "$stage/tests"
@@ -29,8 +29,13 @@ ctest --test-dir "$root/build/stage" --show-only --verbose -L '^gpu$' --no-tests
   | sed -n 's/^[0-9]*: Test command: //p' | sed 's/\\\(.\)/\1/g' | while IFS= read -r program; do
   strip -o "$stage/tests/${program##*/}" "$program"
 done
+strip -o "$stage/libwarpsmith.so.0" "$root/build/stage/lib/libwarpsmith.so.0"
+ln -s libwarpsmith.so.0 "$stage/libwarpsmith.so"
+strip -o "$stage/libwarpsmith_cublas.so" "$root/build/stage/lib/libwarpsmith_cublas.so"
+cp -R "$root/include" "$stage/"
 cp -R "$bin/attacks" "$stage/"  # what the attack suite reads
 strip "$stage/attacks/naive-harness"
+if [[ -d $bin/models ]]; then cp -R "$bin/models" "$stage/"; fi
 cp "$root"/scripts/gpu/*.sh "$root/python/torch_baseline.py" "$stage/"
 
 status=0

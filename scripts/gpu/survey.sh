@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# On a GPU host: measures the best known kernels beside all baselines on all GPUs, with what scripts/stage.sh made, and
+# packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on.
+#   scripts/gpu/survey.sh [--limit SECONDS] [--state DIRECTORY] [STEP...]
+# STEP, in the order given; each begins nothing once the time is up:
+#   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
+#   accuracy  errors beside cuBLASLt's, bench/shapes/accuracy.txt
+#   llm       bench/shapes/llm.txt, kernels chosen without having measured them
+# Default: grid accuracy llm. --limit: from start to end, packing included (default 570). The state is that of tune.sh
+# with survey.tar.xz. Results: ${OUT:-results/h200}/{survey.tar.xz (CSV files, summary, rows),grid-summary.json,
+# wisdom.jsonl,cache.tar.xz,survey.txt}. Exit codes: 0 all well, 1 not, 2 bad input, 3 nothing staged.
+# The steps are called by name.
+# shellcheck disable=SC2317
+set -uo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/steps.sh"
+# shellcheck source=scripts/gpu/state.sh
+source "$here/state.sh"
+limit=570 state=$root/build/tune-state
+steps=()
+while (($#)); do
+  case $1 in
+    --limit | --state)
+      [[ -n ${2:-} ]] || { echo "survey: $1 needs a value" >&2 && exit 2; }
+      case $1 in
+        --state) state=$2 ;;
+        --limit) limit=$2 ;;
+      esac
+      shift 2
+      ;;
+    grid | server | accuracy | llm)
+      steps+=("$1")
+      shift
+      ;;
+    *)
+      echo "survey: unknown '$1'; accepted: --limit, --state, grid, server, accuracy, llm" >&2
+      exit 2
+      ;;
+  esac
+done
+if ! [[ $limit =~ ^[0-9]+$ ]]; then
+  echo "survey: --limit $limit; accepted: whole seconds" >&2
+  exit 2
+fi
+((${#steps[@]})) || steps=(grid accuracy llm)
+readonly packing_seconds=20 longest_shape_seconds=20
+readonly work=$scratch/survey shapes=$root/bench/shapes
+mkdir -p "$work"
+PATH=$PATH:/usr/local/cuda/bin
+
+# survey OUTPUT OPTION...: until the time is up; rows that are there stand.
+survey() {
+  local output=$1 code=0 left=$((limit - packing_seconds - SECONDS))
+  shift
+  if ((left < longest_shape_seconds)); then
+    printf 'survey %s: no time left\n' "$output"
+    return
+  fi
+  local known=()
+  [[ ! -f $archive ]] || known+=(--archive "$archive")
+  [[ ! -f $out/wisdom.jsonl ]] || known+=(--wisdom "$out/wisdom.jsonl")
+  # Ctrl-C ends it should a shape take very long.
+  timeout --signal=INT --kill-after=10 "$left" "$stage/warpsmith" survey --target sm90 --gpus all --resume \
+    --limit "$((left - longest_shape_seconds))s" "${known[@]}" --baseline-choices "$work/baseline-choices.jsonl" \
+    --output "$work/$output" "$@" || code=$?
+  printf 'survey %s: exit code %d after %d s\n' "$output" "$code" "$SECONDS"
+  # 1: not all is done or a shape failed; 130, 124: the time was up.
+  ((code == 0 || code == 1 || code == 130 || code == 124)) || status=1
+}
+
+grid() { survey grid --grid cuda-l2 --modes offline,call --write-wisdom "$out/wisdom.jsonl"; }
+server() { survey grid --grid cuda-l2 --modes server --shuffle; }
+accuracy() { survey grid --shapes "$shapes/accuracy.txt" --modes accuracy; }
+llm() {
+  survey llm --shapes "$shapes/llm.txt" --unmeasured
+  [[ ! -f $work/llm-offline.csv ]] || mv "$work/llm-offline.csv" "$work/llm-shapes.csv"
+}
+
+{
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  unpack_state "$state" || exit 3
+  if [[ -f $state/survey.tar.xz ]]; then tar -C "$work" -xJf "$state/survey.tar.xz" || exit 3; fi
+  for name in "${steps[@]}"; do $name; done
+  if compgen -G "$work/grid-*.csv" >/dev/null; then
+    "$stage/warpsmith" survey --summarize --output "$work/grid" && cp "$work/grid-summary.json" "$out/"
+  fi
+  tar -C "$work" -cJf "$out/survey.tar.xz" .
+  pack_cache
+  printf 'all packed after %d s\n' "$SECONDS"
+  exit "$status"
+} 2>&1 | tee "$out/survey.txt"
+exit "${PIPESTATUS[0]}"
