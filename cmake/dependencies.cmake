@@ -46,6 +46,10 @@ if(NOT WARPSMITH_DNNL_INCLUDE OR NOT WARPSMITH_DNNL_LIBRARY)
   message(STATUS "oneDNN's headers were not found: its matmul on 16-bit operands will not be among the CPU baselines")
 endif()
 
+# LibTorch, with which models are trained; only warpsmith-torch.so includes and links it (src/train/torch). Nothing else
+# needs it.
+set(WARPSMITH_TORCH AUTO CACHE STRING "Training: AUTO builds it where a LibTorch is found, ON requires it, OFF leaves it out")
+
 # The CUDA target needs headers and libraries of the toolkit, never a GPU at build time. The host code is plain C++;
 # the evaluator's own device code is compiled by nvcc.
 set(WARPSMITH_HAVE_CUDA OFF)
