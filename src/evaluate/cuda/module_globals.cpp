@@ -37,19 +37,11 @@ std::string shown(const CubinVariable& variable) {
 
 }  // namespace
 
-ModuleGlobals::Piece& ModuleGlobals::piece_of(std::size_t section, CUdeviceptr base) {
-  for (Piece& piece : pieces_) {
-    if (piece.section == section && piece.base == base) return piece;
-  }
-  pieces_.push_back({section, base, UINT64_MAX, 0, 0});
-  return pieces_.back();
-}
-
 ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
   std::vector<CubinVariable> unknown;
-  const auto cover = [](Piece& piece, const CubinVariable& variable) {
-    piece.begin = std::min(piece.begin, variable.offset);
-    piece.end = std::max(piece.end, variable.offset + variable.bytes);
+  // A piece of its own for each: the driver may place the variables of a section anywhere.
+  const auto add = [&](CUdeviceptr base, const CubinVariable& variable) {
+    pieces_.push_back({variable.section, base, variable.offset, variable.offset + variable.bytes, 0});
   };
   for (const CubinVariable& variable : facts.variables) {
     if (variable.bytes == 0) continue;
@@ -60,9 +52,9 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
       unknown.push_back(variable);
       continue;
     }
-    cover(piece_of(variable.section, address - variable.offset), variable);
+    add(address - variable.offset, variable);
   }
-  // One that the driver does not name lies where its section does.
+  // One that the driver does not name is looked for where its section seems to lie; there may be nothing there.
   for (const CubinVariable& variable : unknown) {
     const auto neighbour = std::find_if(pieces_.begin(), pieces_.end(),
                                         [&](const Piece& piece) { return piece.section == variable.section; });
@@ -72,7 +64,7 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
                                   shown(variable)),
                       false);
     }
-    cover(*neighbour, variable);
+    add(neighbour->base, variable);
   }
   for (Piece& piece : pieces_) {
     piece.image_offset = image_bytes_;

@@ -30,13 +30,12 @@ class ModuleGlobals {
   // constant of a source is a variable here.
   struct Piece {
     std::size_t section = 0;
-    CUdeviceptr base = 0;              // where the section begins
+    CUdeviceptr base = 0;              // where the section would begin
     std::uint64_t begin = 0, end = 0;  // in the section
     std::size_t image_offset = 0;
     CUdeviceptr address() const { return base + begin; }
     std::size_t bytes() const { return static_cast<std::size_t>(end - begin); }
   };
-  Piece& piece_of(std::size_t section, CUdeviceptr base);
   std::string name_at(const Piece& piece, std::uint64_t offset) const;
   std::vector<std::byte> read(cudaStream_t stream) const;
 
