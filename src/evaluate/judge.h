@@ -157,22 +157,27 @@ inline double misrounding_limit(std::int64_t k, ElementType type, AccumulatorTyp
 // How many of `elements` results differ from the correctly rounded one.
 struct Precision {
   std::int64_t misrounded = 0, elements = 0;
-  double limit = 0;  // misrounding_limit()
+  double limit = 0;           // misrounding_limit()
+  std::int64_t distinct = 0;  // of the elements; the others are the same numbers again. 0: all
 
-  // Four standard deviations over the limit, and a few where elements are too few for a share to mean anything.
+  // Four standard deviations over the limit, and a few where elements are too few for a share to mean anything. What
+  // comes again is misrounded again.
   double allowed() const {
-    if (limit >= 1) return static_cast<double>(elements);
-    const double expected = limit * static_cast<double>(elements);
-    return expected + 4 * std::sqrt(expected * (1 - limit)) + 8;
+    const auto all = static_cast<double>(elements);
+    if (limit >= 1 || elements == 0) return all;
+    const double different = distinct > 0 ? static_cast<double>(distinct) : all, expected = limit * different;
+    return all / different * (expected + 4 * std::sqrt(expected * (1 - limit)) + 8);
   }
   bool good() const { return static_cast<double>(misrounded) <= allowed(); }
-  // Of other outputs of the same problem. One that is not good stays that, however many good ones come.
+  // Of other outputs of the same problem, taken for the same numbers again. One that is not good stays that, however
+  // many good ones come.
   void add(const Precision& other) {
     if (!good()) return;
     if (!other.good() || elements == 0) {
       *this = other;
       return;
     }
+    if (distinct == 0) distinct = elements;
     misrounded += other.misrounded;
     elements += other.elements;
   }

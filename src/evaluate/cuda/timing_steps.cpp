@@ -325,7 +325,7 @@ CheckReport TimingSteps::report_of_totals(int outputs, const char* where) {
   check(cudaStreamSynchronize(device_.stream), "judging timed outputs");
   CheckReport report{found.bad == 0, {}, double_from_bits(found.worst_bits), static_cast<std::int64_t>(found.bad)};
   report.precision = {static_cast<std::int64_t>(found.misrounded), outputs * problem_.m * problem_.n,
-                      misrounding_limit(problem_.k, problem_.element, problem_.accumulator)};
+                      misrounding_limit(problem_.k, problem_.element, problem_.accumulator), problem_.m * problem_.n};
   if (!report.passed) {
     const auto first = static_cast<std::int64_t>(found.first);
     report.detail = fmt::format("{} wrong elements {}, the first at ({}, {})", found.bad, where, first / problem_.n,
