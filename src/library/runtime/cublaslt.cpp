@@ -143,6 +143,7 @@ bool LtMatmul::configure(const std::string& setting, cublasLtMatmulHeuristicResu
                   &id, &tile, &stages, &split, &reduction, &cluster, &swizzle, &custom) != 8) {
     return false;
   }
+  if ((reduction & ~static_cast<unsigned>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)) != 0) return false;
   const LtFunctions& functions = library_.functions();
   cublasLtMatmulAlgo_t& algorithm = result.algo;
   if (functions.algorithm_init(library_.handle(), CUBLAS_COMPUTE_32F, CUDA_R_32F, type_, type_, type_, type_, id,
@@ -175,6 +176,9 @@ std::vector<cublasLtMatmulHeuristicResult_t> LtMatmul::ask(const CallKey& key, i
     functions.preference_set(preference, which, &value, sizeof value);
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kLtWorkspaceBytes);
+  // FP32 accumulation is promised; the other schemes add parts of K in the output's type.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if ((key.flags & kCallAligned) == 0) {
     const std::uint32_t alignment = 2;  // bytes
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment);
