@@ -36,7 +36,7 @@ TEST_F(Sm80OnDevice, PairsPassTheGates) {
     ASSERT_TRUE(backend().prepare(pairs[i].problem, 1).ok());
     const Status loaded = backend().load(*compiled[i], std::get<CudaLaunch>(candidates[i].launch));
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    const GateReport report = run_gates(backend(), {3, 4, false, {}});
+    const GateReport report = run_gates(backend(), {3, 4, false, {}, pairs[i].problem.accumulator});
     const std::string words = report.gates.empty() ? "" : report.gates.back().gate + ": " + report.gates.back().detail;
     EXPECT_TRUE(report.passed()) << words << report.crash.value_or("") << report.fault.value_or("");
     ASSERT_FALSE(report.crash.has_value()) << "the context is lost";
