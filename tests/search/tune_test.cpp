@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -63,6 +64,7 @@ class FakeBench : public TuneBench {
   }
   Verdict measure(int device, const Problem& problem, const Recipe& recipe, double best_us,
                   const TimingEffort&) override {
+    std::this_thread::sleep_for(pause);
     const std::lock_guard lock(mutex);
     EXPECT_GT(builds[source_of(problem, recipe)], 0) << "measured before it was built";
     EXPECT_TRUE(measured.insert(to_string(problem) + " " + to_string(recipe)).second || again) << "measured twice";
@@ -81,6 +83,7 @@ class FakeBench : public TuneBench {
   }
 
   std::mutex mutex;
+  std::chrono::milliseconds pause{0};  // that a measurement takes
   std::string version = "1";
   int device_count = 1;
   bool again = false;
@@ -265,13 +268,14 @@ TEST_F(Tune, GivesTheMostTimeToWhatIsShortOfItsAim) {
   options_.baseline_us.assign(plan.size(), 4);
   options_.baseline_us[0] = 1;
   FakeBench bench;
+  bench.pause = std::chrono::milliseconds(2);  // measuring, not building, is what takes long
   bench.on_measure = [&] { stop_ = bench.order.size() == 240; };
   ASSERT_TRUE(run(plan, bench).ok());
   const auto measured = [&](std::size_t index) {
     return std::count(bench.order.begin(), bench.order.end(), to_string(plan.problem(index)));
   };
   for (std::size_t i = 1; i < plan.size(); ++i) {
-    EXPECT_GT(measured(0), 2 * measured(i)) << to_string(plan.problem(i));
+    EXPECT_GT(4 * measured(0), 5 * measured(i)) << to_string(plan.problem(i));
     EXPECT_GT(measured(i), 0) << to_string(plan.problem(i));
   }
 }

@@ -309,7 +309,7 @@ inline void tma_store(const TensorMap* map, u32 source, int column, int row) {
   emulation::Cluster* cluster = Grid::current().block().cluster;
   Grid::current().fiber().open_group.push_back([=] {
     for_box(*map, source, column, row, [&](int y, int x, u32 address) {
-      if (y >= map->rows || x >= map->columns) return;
+      if (y >= map->rows || x >= round_up(map->columns, 8)) return;  // in units of 16 bytes, as the hardware
       std::memcpy(map->base + static_cast<std::int64_t>(y) * map->ld + x,
                   emulation::shared_memory(*cluster, address, 2), 2);
     });
