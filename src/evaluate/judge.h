@@ -166,18 +166,16 @@ struct Precision {
     const auto all = static_cast<double>(elements);
     if (limit >= 1 || elements == 0) return all;
     const double different = distinct > 0 ? static_cast<double>(distinct) : all, expected = limit * different;
-    return all / different * (expected + 4 * std::sqrt(expected * (1 - limit)) + 8);
+    return all / different * (expected + 4 * std::sqrt(expected * (1 - limit))) + 8;
   }
   bool good() const { return static_cast<double>(misrounded) <= allowed(); }
-  // Of other outputs of the same problem, taken for the same numbers again. One that is not good stays that, however
-  // many good ones come.
+  // Of other outputs of the same problem. One that is not good stays that, however many good ones come.
   void add(const Precision& other) {
     if (!good()) return;
     if (!other.good() || elements == 0) {
       *this = other;
       return;
     }
-    if (distinct == 0) distinct = elements;
     misrounded += other.misrounded;
     elements += other.elements;
   }

@@ -425,14 +425,9 @@ TEST(MisroundedShare, AccusesNoFewResults) {
 
 // One of 23 elements is misrounded, in all of 256 outputs of the same numbers.
 TEST(Precision, WhatComesAgainIsMisroundedAgain) {
-  Precision outputs{256, 256 * 23, 0.02, 23};
-  EXPECT_TRUE(outputs.good());
+  EXPECT_TRUE((Precision{256, 256 * 23, 0.02, 23}).good());
   EXPECT_FALSE((Precision{256, 256 * 23, 0.02}).good());
-  EXPECT_FALSE((Precision{256 * 12, 256 * 23, 0.02, 23}).good());
-  Precision sum{1, 23, 0.02};
-  for (int i = 1; i < 256; ++i) sum.add({1, 23, 0.02});
-  EXPECT_EQ(sum.misrounded, outputs.misrounded);
-  EXPECT_EQ(sum.allowed(), outputs.allowed());
+  EXPECT_FALSE((Precision{256 * 4, 256 * 23, 0.02, 23}).good());
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Fp16Accumulation, testing::ValuesIn(kGrid));
