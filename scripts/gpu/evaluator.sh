@@ -45,18 +45,5 @@ throughput() {
 
 faults() { OUT=$out "$here/faults.sh" || status=1; }
 
-for name in $steps; do
-  case $name in
-    attacks | spread | self | throughput | faults) ;;
-    *)
-      echo "evaluator: unknown step '$name'; accepted: attacks, spread, self, throughput, faults" >&2
-      exit 2
-      ;;
-  esac
-done
-{
-  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  for name in $steps; do $name; done
-  exit "$status"
-} 2>&1 | tee "$out/evaluator.txt"
-exit "${PIPESTATUS[0]}"
+# shellcheck disable=SC2086  # one word a step
+run_steps evaluator.txt "attacks spread self throughput faults" $steps

@@ -65,18 +65,5 @@ grid() {
   done
 }
 
-for name in $steps; do
-  case $name in
-    pack | cost | calls | devices | grid) ;;
-    *)
-      echo "library: unknown step '$name'; accepted: pack, cost, calls, devices, grid" >&2
-      exit 2
-      ;;
-  esac
-done
-{
-  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  for name in $steps; do $name; done
-  exit "$status"
-} 2>&1 | tee "$out/library.txt"
-exit "${PIPESTATUS[0]}"
+# shellcheck disable=SC2086  # one word a step
+run_steps library.txt "pack cost calls devices grid" $steps

@@ -35,18 +35,5 @@ SHAPES
   rm -f "$out/sm80-loop.json"
 }
 
-for name in $steps; do
-  case $name in
-    gates | ptx | loops) ;;
-    *)
-      echo "sm80: unknown step '$name'; accepted: gates, ptx, loops" >&2
-      exit 2
-      ;;
-  esac
-done
-{
-  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  for name in $steps; do $name; done
-  exit "$status"
-} 2>&1 | tee "$out/sm80-summary.txt"
-exit "${PIPESTATUS[0]}"
+# shellcheck disable=SC2086  # one word a step
+run_steps sm80-summary.txt "gates ptx loops" $steps

@@ -27,3 +27,22 @@ step() {
     tail -n 3 "$scratch/$name.log"
   fi
 }
+
+# run_steps LOG ACCEPTED NAME...: calls the functions NAME in order, whose words also go to $out/LOG, and ends the script
+# with their status. ACCEPTED: all that there are, separated by spaces; another NAME ends it with 2 before any is called.
+run_steps() {
+  local log=$1 accepted=$2 name
+  shift 2
+  for name; do
+    if [[ " $accepted " != *" $name "* ]]; then
+      echo "$(basename -- "$0" .sh): unknown step '$name'; accepted: ${accepted// /, }" >&2
+      exit 2
+    fi
+  done
+  {
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+    for name; do $name; done
+    exit "$status"
+  } 2>&1 | tee "$out/$log"
+  exit "${PIPESTATUS[0]}"
+}
