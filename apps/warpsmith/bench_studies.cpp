@@ -88,6 +88,8 @@ Result<Built> fastest(const Problem& problem, std::vector<Built> built, Evaluato
 struct ProcessSeries {
   std::optional<Built> built;
   std::string baseline;
+  nlohmann::json baseline_choices;      // of the first process, for the others
+  std::vector<std::string> algorithms;  // of the baseline, one a process
   std::vector<double> times_us, ratios;
   std::string failure;
 };
@@ -104,6 +106,7 @@ void print_processes(const Problem& problem, const ProcessSeries& series, const 
   const double ratio = median_of(series.ratios), spread = (*high - *low) / ratio, time_us = median_of(series.times_us);
   row["candidate"] = series.built->entrant.name;
   row["baseline"] = series.baseline;
+  row["algorithms"] = series.algorithms;
   row["median_us"] = time_us;
   row["ratio"] = ratio;
   row["ratios"] = series.ratios;
@@ -121,6 +124,7 @@ void add_process(const Problem& problem, ProcessSeries& series, Evaluator& evalu
   TimingEffort wanted = effort;
   wanted.baselines = {fmt::format("cublaslt-auto-{}", to_string(problem.layout))};
   if (evaluator.machine().kind == "cpu") wanted.baselines.clear();
+  wanted.baseline_choices = series.baseline_choices;
   const auto comparison = evaluator.compare(problem, series.built->entrant.candidate, series.built->artifact, wanted);
   if (!comparison) {
     series.failure = comparison.error().message;
@@ -137,6 +141,8 @@ void add_process(const Problem& problem, ProcessSeries& series, Evaluator& evalu
     return;
   }
   series.baseline = baseline->subject;
+  if (series.baseline_choices.is_null()) series.baseline_choices = comparison->baseline_choices;
+  series.algorithms.push_back(baseline->detail);
   const double ours = comparison->subjects.front().cold.median_us;
   series.times_us.push_back(ours);
   series.ratios.push_back(baseline->cold.median_us / ours);

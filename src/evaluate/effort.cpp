@@ -42,7 +42,8 @@ void to_json(nlohmann::json& json, const TimingEffort& effort) {
           {"arrivals", effort.server.arrivals},
           {"screening", effort.screening},
           {"exhaustive_seconds", effort.exhaustive_seconds},
-          {"baselines", effort.baselines}};
+          {"baselines", effort.baselines},
+          {"baseline_choices", effort.baseline_choices}};
 }
 
 void from_json(const nlohmann::json& json, TimingEffort& effort) {
@@ -58,6 +59,7 @@ void from_json(const nlohmann::json& json, TimingEffort& effort) {
   json.at("screening").get_to(effort.screening);
   json.at("exhaustive_seconds").get_to(effort.exhaustive_seconds);
   json.at("baselines").get_to(effort.baselines);
+  effort.baseline_choices = json.at("baseline_choices");
 }
 
 }  // namespace warpsmith

@@ -37,6 +37,8 @@ struct TimingEffort {
   bool screening = false;
   double exhaustive_seconds = 0;            // compare(): of searching all configurations of cuBLASLt; 0: not searched
   std::vector<std::string> baselines = {};  // compare(): only those whose names start with one of these; empty: all
+  // compare(): which algorithms tuned baselines try, as Comparison::baseline_choices of this problem told; null: all.
+  nlohmann::json baseline_choices = nullptr;
 };
 void to_json(nlohmann::json& json, const TimingEffort& effort);
 void from_json(const nlohmann::json& json, TimingEffort& effort);

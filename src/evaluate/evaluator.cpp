@@ -105,7 +105,8 @@ class ProcessEvaluator final : public Evaluator {
       if (!gate.passed)
         return failure(fmt::format("the candidate fails gate {} on fresh data: {}", gate.gate, gate.detail));
     }
-    Comparison comparison{std::move(report->subjects), std::move(report->gates), std::move(report->score)};
+    Comparison comparison{std::move(report->subjects), std::move(report->gates), std::move(report->score),
+                          std::move(report->baseline_choices)};
     if (const Status confirmed = confirm_leap(request, comparison); !confirmed) return confirmed.error();
     return comparison;
   }

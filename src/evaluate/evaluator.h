@@ -44,6 +44,7 @@ struct Comparison {
   std::vector<Measurement> subjects;  // "candidate" first, then every baseline of the target for both NN and TN
   std::vector<GateResult> gates;      // of the candidate, on fresh data
   std::optional<PairedScore> score;   // absent where no baseline was timed
+  nlohmann::json baseline_choices;    // the fastest algorithms of tuned baselines; null: the backend tunes none
 };
 
 // Fresh and faster than anything known: a time below this share of the best so far, or this many times faster than the

@@ -34,8 +34,11 @@ void from_json(const nlohmann::json& json, WorkerRequest& request) {
 }
 
 void to_json(nlohmann::json& json, const ComparisonReport& report) {
-  json = {
-      {"gates", report.gates}, {"crash", report.crash}, {"subjects", report.subjects}, {"versions", report.versions}};
+  json = {{"gates", report.gates},
+          {"crash", report.crash},
+          {"subjects", report.subjects},
+          {"versions", report.versions},
+          {"baseline_choices", report.baseline_choices}};
   if (report.score) json["score"] = *report.score;
 }
 
@@ -44,6 +47,7 @@ void from_json(const nlohmann::json& json, ComparisonReport& report) {
   json.at("crash").get_to(report.crash);
   json.at("subjects").get_to(report.subjects);
   json.at("versions").get_to(report.versions);
+  report.baseline_choices = json.at("baseline_choices");
   report.score.reset();
   if (const auto score = json.find("score"); score != json.end()) report.score = score->get<PairedScore>();
 }

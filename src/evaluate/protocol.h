@@ -48,6 +48,7 @@ struct ComparisonReport {
   std::vector<Measurement> subjects;
   std::optional<PairedScore> score;
   std::map<std::string, std::string> versions;  // of the machine, baseline libraries included
+  nlohmann::json baseline_choices;
 };
 void to_json(nlohmann::json& json, const ComparisonReport& report);
 void from_json(const nlohmann::json& json, ComparisonReport& report);

@@ -117,6 +117,7 @@ class Worker {
   Status open_baselines(const WorkerRequest& request) {
     if (!baseline_names_) {
       announce(stage::kBaselines);
+      backend_.suggest_baselines(request.effort.baseline_choices);
       auto names = backend_.open_baselines();
       if (!names) return names.error();
       baseline_names_ = std::move(*names);
@@ -262,6 +263,7 @@ class Worker {
     if (const Status ready = prepare(request, true); !ready) return ready.error();
     if (const Status ready = open_baselines(request); !ready) return ready.error();
     ComparisonReport report;
+    report.baseline_choices = backend_.baseline_choices();
     if (const Status loaded = load(request); !loaded) {
       poisoned();
       report.crash = loaded.error().message;
