@@ -1,19 +1,15 @@
 #!/usr/bin/env bash
 # On a GPU host: says what is there and runs the staged GPU tests. Needs what scripts/stage.sh made, no compiler.
-#   scripts/gpu/check.sh [NAME...]     from a checkout with its stage/; or stage/check.sh where only stage/ was copied
+#   scripts/gpu/check.sh [NAME...]     from a checkout with its stage.tar.xz or stage/; or stage/check.sh with stage/ alone
 # NAME: only the tests whose file name contains one of them. Results go to ${OUT:-results/h200}/check.txt, and each
 # test's own output to check-TEST.txt beside it. Exit codes: 0 all passed, 1 a test failed, 3 no GPU or nothing staged.
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-stage=$here
-[[ -x $stage/warpsmith ]] || stage=$(cd -- "$here/../.." && pwd -P)/stage
+# shellcheck source=scripts/gpu/staged.sh
+source "$here/staged.sh"
 out=${OUT:-results/h200}
 readonly limit_seconds=${LIMIT_SECONDS:-240}  # of one test binary
-if [[ ! -x $stage/warpsmith ]]; then
-  echo "check: nothing staged at $stage; run scripts/stage.sh first" >&2
-  exit 3
-fi
 mkdir -p "$out" || exit 3
 
 machine() {

@@ -2,13 +2,9 @@
 # Sourced; sets root, stage, out, scratch and status. Ends the script with 3 where nothing is staged.
 # shellcheck shell=bash disable=SC2034
 
-root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
-stage=$root/stage
+# shellcheck source=scripts/gpu/staged.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/staged.sh"
 out=${OUT:-$root/results/h200}
-if [[ ! -x $stage/warpsmith ]]; then
-  echo "$(basename -- "$0" .sh): nothing staged at $stage; run scripts/stage.sh first" >&2
-  exit 3
-fi
 mkdir -p "$out" || exit 3
 out=$(cd -- "$out" && pwd -P)
 scratch=$(mktemp -d)
