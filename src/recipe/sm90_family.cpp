@@ -204,10 +204,10 @@ Reason check_dealt(const Recipe& recipe, const Problem* problem, const Machine& 
   const Sm90Knobs k = sm90_knobs(recipe);
   if (!k.streamk) return std::nullopt;
   const std::int64_t tiles = sm90_tiles(k, *problem), clusters = sm90_clusters(k, *problem, machine);
-  if (sm90_dealt_tiles(k, *problem, machine) == 0) return fmt::format("{} tiles fill {} clusters", tiles, clusters);
-  // The device counts stages in 32 bits.
-  const std::int64_t stages = sm90_k_tiles(k, *problem) * std::max(tiles + 2 * clusters, clusters * clusters);
-  if (stages < (std::int64_t{1} << 31)) return std::nullopt;
+  if (tiles % clusters == 0) return fmt::format("{} tiles fill {} clusters", tiles, clusters);
+  // The device divides such numbers in floating point (schedule/divide.cuh).
+  const std::int64_t dealt = sm90_dealt_tiles(k, *problem, machine) * sm90_k_tiles(k, *problem);
+  if (std::max(tiles, (dealt + 1) * clusters) < (std::int64_t{1} << 24)) return std::nullopt;
   return fmt::format("{} tiles of K for {} tiles of C are too many to count", sm90_k_tiles(k, *problem), tiles);
 }
 
@@ -239,7 +239,8 @@ std::vector<Rule> rules() {
       {"split_depth", "every block of a split has a tile of K", true, check_split_depth},
       {"shared_memory", "the stages and the epilogue fit in a block's shared memory", true, check_shared_memory},
       {"resident", "blocks that wait for one another run at the same time", true, check_resident},
-      {"dealt", "stream-K has tiles to deal, and counts their stages in 32 bits", true, check_dealt},
+      {"dealt", "stream-K has tiles to deal, and so few that 24 bits count their stages times blocks", true,
+       check_dealt},
       {"grid", "the grid has fewer than 2^31 blocks", true, check_grid},
   };
 }

@@ -159,7 +159,7 @@ void expect_exact(const std::string& shape, int units, int split = 1) {
 // Every stage once, in order, no stretch empty, a stretch in two tiles at most; and whoever holds a stage is found.
 TEST(EmulatedSm90, StreamKDealsEveryStageOnce) {
   struct Deal {
-    unsigned tiles, depth, clusters;
+    int tiles, depth, clusters;
   };
   for (const auto& [tiles, depth, clusters] : {Deal{5, 16, 132},
                                                {131, 8, 132},
@@ -168,15 +168,20 @@ TEST(EmulatedSm90, StreamKDealsEveryStageOnce) {
                                                {4, 256, 132},
                                                {100, 3, 132},
                                                {2, 5, 132},
+                                               {131, 960, 132},
                                                {44, 64, 132}}) {
     const device::StreamDeal deal = {depth, tiles * depth, std::min(clusters, tiles * depth)};
-    EXPECT_EQ(deal.first_stage(0), 0u);
+    EXPECT_EQ(deal.first_stage(0), 0);
     EXPECT_EQ(deal.first_stage(deal.workers), deal.total);
-    for (unsigned worker = 0; worker < deal.workers; ++worker) {
-      const unsigned first = deal.first_stage(worker), last = deal.first_stage(worker + 1) - 1;
+    for (int worker = 0; worker < deal.workers; ++worker) {
+      const int first = deal.first_stage(worker), last = deal.first_stage(worker + 1) - 1;
+      EXPECT_EQ(first, static_cast<long long>(worker) * deal.total / deal.workers);
       EXPECT_LE(first, last);
-      EXPECT_LE(last / depth - first / depth, 1u) << tiles << " tiles of " << depth << ", worker " << worker;
-      for (unsigned stage = first; stage <= last; ++stage) EXPECT_EQ(deal.worker_of(stage), worker);
+      EXPECT_LE(last / depth - first / depth, 1) << tiles << " tiles of " << depth << ", worker " << worker;
+      for (int stage = first; stage <= last; ++stage) {
+        EXPECT_EQ(deal.worker_of(stage), worker);
+        EXPECT_EQ(deal.tile_of(stage), stage / depth);
+      }
     }
   }
 }

@@ -25,6 +25,7 @@ struct WorkspaceTile {
   static constexpr int kStrips = kRows / 16;
   static constexpr int kBytes = kRows * kColumns * 4;
   static constexpr int kPieceBytes = 32 * 16;
+  static constexpr int kLoadsInFlight = 16;  // of 16 bytes, by a lane
 
   static __device__ __forceinline__ int offset(int strip, int group) {
     return (strip * kGroups + group) * kPieceBytes + threadIdx.x % 32 * 16;
@@ -49,12 +50,21 @@ struct WorkspaceTile {
   template <int kWide>
   static __device__ __forceinline__ void collect(const Contributions& from, int strip, int group, int left,
                                                  float (&sum)[4 * kWide]) {
-    constexpr int kBatch = 8 / kWide;  // contributions whose loads are in flight together
+    constexpr int kBatch = kLoadsInFlight / kWide;  // contributions whose loads are in flight together
     const int at = offset(strip, group);
 #pragma unroll
     for (int i = 0; i < 4 * kWide; ++i) sum[i] = 0;
     for (int first = 0; first < from.count; first += kBatch) {
       Vector4 v[kBatch][kWide];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) {
+          v[i][j] = {1, 1, 1, 1};  // as good as zero, and not waited for
+          if (first + i < from.count && j < left) v[i][j] = load_relaxed(from.at(first + i) + at + j * kPieceBytes);
+        }
+      }
+      // What has come is not asked for again: the others' sums are still on their way through the same cache.
       bool ready;
       do {
         ready = true;
@@ -62,15 +72,9 @@ struct WorkspaceTile {
         for (int i = 0; i < kBatch; ++i) {
 #pragma unroll
           for (int j = 0; j < kWide; ++j) {
-            v[i][j] = {1, 1, 1, 1};  // as good as zero, and not waited for
-            if (first + i < from.count && j < left) v[i][j] = load_relaxed(from.at(first + i) + at + j * kPieceBytes);
-          }
-        }
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-#pragma unroll
-          for (int j = 0; j < kWide; ++j) {
-            ready = ready && v[i][j].x != 0 && v[i][j].y != 0 && v[i][j].z != 0 && v[i][j].w != 0;
+            if (v[i][j].x != 0 && v[i][j].y != 0 && v[i][j].z != 0 && v[i][j].w != 0) continue;
+            v[i][j] = load_relaxed(from.at(first + i) + at + j * kPieceBytes);
+            ready = false;
           }
         }
       } while (!ready);
@@ -105,16 +109,24 @@ struct WorkspaceTile {
     }
   }
 
-  // Wide shares where there are enough of them for all warps, narrow ones otherwise.
+  // As wide as leaves the loads of all contributions to a share in flight together.
   template <Element kElement, bool kSwap, bool kScaled>
   static __device__ __forceinline__ void reduce(const Contributions& from, int warp, int warps,
                                                 const Output<kScaled>& out, int row, int column, int m, int n) {
-    constexpr int kWide = kGroups % 4 == 0 ? 4 : kGroups % 2 == 0 ? 2 : 1;
-    if (kWide > 1 && kStrips * (kGroups / kWide) < warps) {
-      reduce_shares<kElement, kSwap, 1>(from, warp, warps, out, row, column, m, n);
-    } else {
-      reduce_shares<kElement, kSwap, kWide>(from, warp, warps, out, row, column, m, n);
+    constexpr int kMost = kGroups % 4 == 0 ? 4 : kGroups % 2 == 0 ? 2 : 1;
+    if constexpr (kMost == 4) {
+      if (from.count <= kLoadsInFlight / 4) {
+        reduce_shares<kElement, kSwap, 4>(from, warp, warps, out, row, column, m, n);
+        return;
+      }
     }
+    if constexpr (kMost >= 2) {
+      if (from.count <= kLoadsInFlight / 2) {
+        reduce_shares<kElement, kSwap, 2>(from, warp, warps, out, row, column, m, n);
+        return;
+      }
+    }
+    reduce_shares<kElement, kSwap, 1>(from, warp, warps, out, row, column, m, n);
   }
 };
 

@@ -124,7 +124,10 @@ __device__ __forceinline__ void direct_finish(const DirectSums<kConfig>& sums, c
   using Buffer = UnitBuffer<Plan::kUnit>;
   const u32 exchange = memory + Plan::kPartialBytes;
   constexpr int kAllUnits = Plan::kUnits * Plan::kGroups;
-  if constexpr (kConfig.split > 1) cluster_wait();  // the other blocks run, so their memory may be written
+  if constexpr (kConfig.split > 1) {
+    __syncwarp();
+    cluster_wait();  // the other blocks run, so their memory may be written
+  }
   const auto finish = [&](int unit, const float(&v)[Plan::kUnit]) {
     if constexpr (kConfig.split > 1) {
       using Exchange = UnitExchange<Plan::kUnit, kConfig.split>;
@@ -162,6 +165,7 @@ __device__ __forceinline__ void direct_finish(const DirectSums<kConfig>& sums, c
 
   if constexpr (kConfig.split > 1) {
     using Exchange = UnitExchange<Plan::kUnit, kConfig.split>;
+    __syncwarp();
     cluster_sync();
     for (int i = threadIdx.x; i < kAllUnits * Exchange::kShare; i += Plan::kThreads) {
       const int share_lane = i % Exchange::kShare, all = i / Exchange::kShare;

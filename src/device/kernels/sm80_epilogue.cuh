@@ -152,6 +152,7 @@ __device__ __forceinline__ void sm80_reduce_in_cluster(u32 memory, const Sm80Pla
                                                        const Output<kConfig.scaled>& out, int m, int n) {
   using Sums = Sm80Sums<kConfig>;
   constexpr int kThreads = Sm80Plan<kConfig>::kThreads;
+  __syncwarp();
   cluster_sync();
   for (int piece = place.part * kThreads + threadIdx.x; piece < Sums::kPieces; piece += kConfig.split * kThreads) {
     float sum[8] = {};
@@ -161,6 +162,7 @@ __device__ __forceinline__ void sm80_reduce_in_cluster(u32 memory, const Sm80Pla
     }
     Sums::write(out, place.origin, piece, m, n, sum);
   }
+  __syncwarp();
   cluster_sync();  // the others may still read this block's memory
 }
 

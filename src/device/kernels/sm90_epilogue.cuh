@@ -164,10 +164,11 @@ __device__ __forceinline__ void sm90_reduce_in_cluster(u32 memory, const Sm90Sch
 // first in slot 0, the second in slot 1.
 template <Sm90Config kConfig>
 __device__ __forceinline__ unsigned char* sm90_slot(unsigned char* workspace, const Sm90Schedule<kConfig>& schedule,
-                                                    u32 worker, u32 tile) {
-  const u32 slot = schedule.deal.first_stage(worker) / schedule.depth == tile ? 0 : 1;
-  const u32 block = worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank;
-  return workspace + static_cast<long long>(slot * gridDim.x + block) * Sm90Memory<kConfig>::Shared::kBytes;
+                                                    int worker, int tile) {
+  const int slot = schedule.deal.tile_of(schedule.deal.first_stage(worker)) == tile ? 0 : 1;
+  const int block = worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank;
+  const int blocks = static_cast<int>(gridDim.x);
+  return workspace + static_cast<long long>(slot * blocks + block) * Sm90Memory<kConfig>::Shared::kBytes;
 }
 
 template <Sm90Config kConfig>
@@ -190,11 +191,11 @@ __device__ __forceinline__ void sm90_reduce_shared_tiles(unsigned char* workspac
   using Shared = typename Sm90Memory<kConfig>::Shared;
   constexpr int kWarps = 4 * kConfig.consumers;
   const StreamDeal& deal = schedule.deal;
-  const u32 worker = schedule.cluster;
+  const int worker = schedule.cluster;
   if (worker >= deal.workers) return;
-  const u32 last = deal.first_stage(worker + 1) - 1;
-  for (u32 tile = deal.first_stage(worker) / deal.depth; tile * deal.depth <= last; ++tile) {
-    const u32 from = deal.worker_of(tile * deal.depth);
+  const int last = deal.first_stage(worker + 1) - 1;
+  for (int tile = deal.tile_of(deal.first_stage(worker)); tile * deal.depth <= last; ++tile) {
+    const int from = deal.worker_of(tile * deal.depth);
     const int count = deal.worker_of((tile + 1) * deal.depth - 1) - from + 1;
     if (count == 1) continue;
     const long long stride = Sm90Plan<kConfig>::kClusterSize * Shared::kBytes;

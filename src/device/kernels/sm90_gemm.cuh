@@ -46,7 +46,8 @@ __device__ __forceinline__ void sm90_release(u32 empty, u32 peers) {
   if constexpr (kConfig.cluster_m * kConfig.cluster_n == 1) {
     if (thread == 0) mbarrier_arrive(empty);
   } else {
-    if (thread < 16 && (peers >> thread & 1)) mbarrier_arrive_remote(empty, thread);
+    constexpr u32 kBlocks = Sm90Plan<kConfig>::kClusterSize;
+    mbarrier_arrive_remote(empty, thread % kBlocks, thread < kBlocks && (peers >> thread & 1) != 0);
   }
 }
 
@@ -123,6 +124,7 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
     } else {
       sm90_finish<kConfig>(memory, warpgroup, accumulators, map_c, out, origin.m + row, origin.n, m, n);
     }
+    if constexpr (kConfig.persistent) __syncwarp();  // or the compiler holds the next tile's loop for divergent
     if constexpr (kConfig.pingpong) {
       ring.skip(schedule.depth);  // the other warpgroup's tile
       schedule.advance();
@@ -131,6 +133,7 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
   if constexpr (kConfig.streamk) sm90_reduce_shared_tiles<kConfig>(workspace, schedule, out, m, n);
   if constexpr (kConfig.epilogue == Epilogue::tma) {
     if (threadIdx.x % 128 == 0) tma_store_wait_read();
+    __syncwarp();
   }
   // Releases may still be on their way to this block's barriers.
   if constexpr (kConfig.persistent && Plan::kClusterSize > 1) cluster_sync();
@@ -152,14 +155,10 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   constexpr int kProducerWarp = 4 * kConfig.consumers;
   constexpr bool kMulticast = kConfig.cluster_m * kConfig.cluster_n > 1;
 
-  // Prologue. The first loads are what everything waits for: nothing comes before them that could come later.
-  const Sm90Schedule<kConfig> schedule(m, n, k);
-  if (warp == kProducerWarp) {
+  // Prologue. The first loads are what everything waits for: a consumer makes the barriers ready while the producer
+  // finds out what to load.
+  if (warp == 0) {
     if (is_elected_lane()) {
-      if (memory % 1024 != 0) __trap();  // swizzles are functions of the address
-      prefetch_tensor_map(map_a);
-      prefetch_tensor_map(map_b);
-      if constexpr (kConfig.epilogue == Epilogue::tma) prefetch_tensor_map(map_c);
       constexpr int kReleases = Plan::kSharers * (kConfig.cluster_m + kConfig.cluster_n - 1);
       for (int stage = 0; stage < kConfig.stages; ++stage) {
         mbarrier_init(memory + Memory::kFull + 8 * stage, 1);
@@ -169,20 +168,24 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
         mbarrier_init(memory + Memory::kTurn, 1);
         mbarrier_init(memory + Memory::kTurn + 8, 1);
       }
-      if constexpr (kConfig.split > 1) {
-        mbarrier_init(memory + Memory::kSums, 1);
-        mbarrier_arrive_expect(memory + Memory::kSums, Memory::Pushed::bytes_of(schedule.rank_k));
-      }
+      if constexpr (kConfig.split > 1) mbarrier_init(memory + Memory::kSums, 1);
       mbarrier_init_fence();
     }
     __syncwarp();
+  } else if (warp == kProducerWarp) {
+    if (is_elected_lane()) {
+      if (memory % 1024 != 0) __trap();  // swizzles are functions of the address
+      prefetch_tensor_map(map_a);
+      prefetch_tensor_map(map_b);
+      if constexpr (kConfig.epilogue == Epilogue::tma) prefetch_tensor_map(map_c);
+    }
+    __syncwarp();
   }
-  // The producer's own barriers are ready for it; only multicast needs those of its peers too.
+  const Sm90Schedule<kConfig> schedule(m, n, k);
+  // Only multicast needs the barriers of its peers too.
   if constexpr (kMulticast) {
     cluster_sync();
-  } else if (warp == kProducerWarp) {
-    named_barrier_arrive(0, Plan::kConsumerThreads + 32);
-  } else if (warp < kProducerWarp) {
+  } else if (warp <= kProducerWarp) {
     named_barrier_sync(0, Plan::kConsumerThreads + 32);
   }
   if constexpr (kConfig.split > 1) {
@@ -193,8 +196,17 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
 
   if (warp >= kProducerWarp) {
     if constexpr (Plan::kReallocatesRegisters) release_registers_to<Plan::kProducerRegisters>();
-    if (warp == kProducerWarp && is_elected_lane()) sm90_produce<kConfig>(memory, schedule, map_a, map_b);
-    if constexpr (kConfig.split > 1) cluster_wait();
+    if (warp == kProducerWarp && is_elected_lane()) {
+      // Sums may come, and be counted, before they are expected: the phase waits for this arrival.
+      if constexpr (kConfig.split > 1) {
+        mbarrier_arrive_expect(memory + Memory::kSums, Memory::Pushed::bytes_of(schedule.rank_k));
+      }
+      sm90_produce<kConfig>(memory, schedule, map_a, map_b);
+    }
+    if constexpr (kConfig.split > 1) {
+      __syncwarp();
+      cluster_wait();
+    }
   } else {
     if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
     sm90_consume<kConfig>(memory, schedule, map_c, out, workspace, m, n);

@@ -18,17 +18,16 @@ struct Sm90Schedule {
   // The current piece: a tile, the first row and column of this block's part of it, and its range of stages.
   int tile, first_k, last_k;
   TileCoordinate origin;
-  // Stream-K: the tiles that do not fill a wave are dealt first, then whole ones follow. All stages of all tiles in one
-  // row; what is left of this cluster's current stretch of it.
+  // Stream-K: the tiles that do not fill a wave are dealt first, then whole ones follow.
   StreamDeal deal;
-  int position, end;
-  int next_tile;
+  int left;       // stages of this cluster's current stretch, which is a dealt one or a whole tile
+  int next_tile;  // that is worked on whole
 
   __device__ __forceinline__ Sm90Schedule(int m, int n, int k) {
     clusters_m = ceil_div(ceil_div(m, kConfig.tile_m), kConfig.cluster_m);
     clusters_n = ceil_div(ceil_div(n, kConfig.tile_n), kConfig.cluster_n);
     if constexpr (kClusterSize > 1) {
-      rank = cluster_rank();
+      rank = warp_uniform(cluster_rank());
       rank_m = rank % kConfig.cluster_m;
       rank_n = rank / kConfig.cluster_m % kConfig.cluster_n;
       rank_k = rank / (kConfig.cluster_m * kConfig.cluster_n);
@@ -37,15 +36,21 @@ struct Sm90Schedule {
     clusters = gridDim.x / kClusterSize;
     depth = ceil_div(k, kConfig.tile_k);
     if constexpr (kConfig.streamk) {
-      const int dealt = clusters_m * clusters_n % clusters;
+      const int tiles = clusters_m * clusters_n;
+      const int dealt = tiles - quick_divide(tiles, clusters) * clusters;
       deal.depth = depth;
       deal.total = dealt * depth;
       deal.workers = min(clusters, dealt * depth);
-      const bool shares = cluster < static_cast<int>(deal.workers);
       next_tile = dealt + cluster;
-      position = shares ? deal.first_stage(cluster) : 0;
-      end = shares ? deal.first_stage(cluster + 1) : 0;
-      take();
+      if (cluster < deal.workers) {
+        const int first = deal.first_stage(cluster);
+        left = deal.first_stage(cluster + 1) - first;
+        tile = deal.tile_of(first);
+        first_k = first - tile * depth;
+        take();
+      } else {
+        take_whole();
+      }
     } else {
       tile = cluster;
       first_k = depth * rank_k / kConfig.split;
@@ -57,23 +62,30 @@ struct Sm90Schedule {
   __device__ __forceinline__ bool valid() const { return tile < clusters_m * clusters_n; }
   __device__ __forceinline__ void advance() {
     if constexpr (kConfig.streamk) {
-      position += last_k - first_k;
-      take();
+      left -= last_k - first_k;
+      if (left == 0) {
+        take_whole();
+      } else {
+        ++tile;
+        first_k = 0;
+        take();
+      }
     } else {
       tile += kConfig.persistent ? clusters : clusters_m * clusters_n;
       if (kConfig.persistent && valid()) origin = origin_of(tile);  // there is no place past the last tile
     }
   }
+  // As much of the tile as the stretch has, from first_k on.
   __device__ __forceinline__ void take() {
-    if (position == end) {
-      position = next_tile * depth;
-      end = position + depth;
-      next_tile += clusters;
-    }
-    tile = position / depth;
-    first_k = position - tile * depth;
-    last_k = min(depth, first_k + end - position);
+    last_k = min(depth, first_k + left);
     if (valid()) origin = origin_of(tile);
+  }
+  __device__ __forceinline__ void take_whole() {
+    tile = next_tile;
+    next_tile += clusters;
+    first_k = 0;
+    left = depth;
+    take();
   }
   // Only stream-K has pieces that are not whole tiles.
   __device__ __forceinline__ bool whole() const { return last_k - first_k == depth; }

@@ -21,18 +21,21 @@ __device__ __forceinline__ u32 cluster_rank() {
   return rank;
 }
 
-// Waits for all threads of the cluster that have not exited; orders their shared-memory accesses.
+// Waits for all threads of the cluster that have not exited; orders their shared-memory accesses. Warps come here
+// whole (__syncwarp() after a divergent branch).
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// The same in two halves. A relaxed first one orders no memory accesses: it says only that this thread's block is
-// there.
+// The same in two halves. A relaxed first one orders no memory accesses: it says
+// only that this thread's block is there.
 __device__ __forceinline__ void cluster_arrive_relaxed() {
-  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // The shared-cluster address of the same offset in the shared memory of block `rank`.
 __device__ __forceinline__ u32 map_to_rank(u32 address, u32 rank) {

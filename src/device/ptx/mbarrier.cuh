@@ -18,16 +18,20 @@ __device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster. Releases at block
-// scope only, which is cheap: it publishes no ordinary writes to the other block, just that a slot has been read.
-__device__ __forceinline__ void mbarrier_arrive_remote(u32 barrier, u32 rank) {
+// Where `wanted`, arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster.
+// Releases at block scope only, which is cheap: it publishes no ordinary writes to the other block, just that a slot
+// has been read. A condition around it would be a branch, after which the compiler takes nothing in the loop for
+// uniform.
+__device__ __forceinline__ void mbarrier_arrive_remote(u32 barrier, u32 rank, bool wanted) {
   asm volatile(
       "{\n"
       ".reg .b32 remote;\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.u32 wanted, %2, 0;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "@wanted mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
       "}\n" ::"r"(barrier),
-      "r"(rank)
+      "r"(rank), "r"(static_cast<u32>(wanted))
       : "memory");
 }
 

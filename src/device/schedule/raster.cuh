@@ -1,7 +1,7 @@
 // The order in which tiles are visited, and the ring position of the load pipeline.
 #pragma once
 
-#include "device/ptx/types.cuh"
+#include "device/schedule/divide.cuh"
 
 namespace warpsmith::device {
 
@@ -11,14 +11,6 @@ struct TileCoordinate {
   int m, n;
 };
 
-// index / divisor, both positive and below 2^22: exact, and faster than the compiler's division, which the first load
-// of a block would wait for.
-__device__ __forceinline__ int divide_tiles(int index, int divisor) {
-  const int quotient = static_cast<int>(__fdividef(static_cast<float>(index), static_cast<float>(divisor)));
-  const int rest = index - quotient * divisor;
-  return rest < 0 ? quotient - 1 : rest >= divisor ? quotient + 1 : quotient;
-}
-
 // Tile number `index` of a tiles_m x tiles_n grid, visited in bands of kGroup tiles along the raster direction; inside
 // a band that direction runs fastest, so that the tiles in flight share operand rows and columns in the L2 cache.
 template <Raster kRaster, int kGroup>
@@ -27,13 +19,13 @@ __device__ __forceinline__ TileCoordinate raster_tile(int index, int tiles_m, in
   const int across = kRaster == Raster::m ? tiles_n : tiles_m;
   int fast, slow;
   if constexpr (kGroup == 1) {
-    fast = divide_tiles(index, across);
+    fast = quick_divide(index, across);
     slow = index - fast * across;
   } else {
-    const int band = divide_tiles(index, kGroup * across);
+    const int band = quick_divide(index, kGroup * across);
     const int within = index - band * kGroup * across;
     const int width = min(kGroup, along - band * kGroup);
-    slow = divide_tiles(within, width);
+    slow = quick_divide(within, width);
     fast = band * kGroup + within - slow * width;
   }
   return kRaster == Raster::m ? TileCoordinate{fast, slow} : TileCoordinate{slow, fast};

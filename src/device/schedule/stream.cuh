@@ -2,18 +2,19 @@
 // may begin and end inside a tile; the workers of a tile follow one another.
 #pragma once
 
-#include "device/ptx/types.cuh"
+#include "device/schedule/divide.cuh"
 
 namespace warpsmith::device {
 
+// (total + 1) * workers is below 2^24.
 struct StreamDeal {
-  u32 depth;    // stages along K of one tile
-  u32 total;    // stages of all dealt tiles; products with `workers` stay below
-                // 2^31
-  u32 workers;  // at most `total`, so that every stretch has a stage
+  int depth;    // stages along K of one tile
+  int total;    // stages of all dealt tiles
+  int workers;  // at most `total`, so that every stretch has a stage; 0: nothing is dealt
 
-  __device__ __forceinline__ u32 first_stage(u32 worker) const { return worker * total / workers; }
-  __device__ __forceinline__ u32 worker_of(u32 stage) const { return ((stage + 1) * workers - 1) / total; }
+  __device__ __forceinline__ int first_stage(int worker) const { return quick_divide(worker * total, workers); }
+  __device__ __forceinline__ int worker_of(int stage) const { return quick_divide((stage + 1) * workers - 1, total); }
+  __device__ __forceinline__ int tile_of(int stage) const { return quick_divide(stage, depth); }
 };
 
 }  // namespace warpsmith::device

@@ -229,8 +229,8 @@ inline emulation::AsyncBarrier& barrier_at(u32 address) {
   return emulation::async_barrier(*Grid::current().block().cluster, address);
 }
 inline void mbarrier_arrive(u32 barrier) { emulation::arrive(barrier_at(barrier), 1, 0); }
-inline void mbarrier_arrive_remote(u32 barrier, u32 rank) {
-  emulation::arrive(barrier_at(map_to_rank(barrier, rank)), 1, 0);
+inline void mbarrier_arrive_remote(u32 barrier, u32 rank, bool wanted) {
+  if (wanted) emulation::arrive(barrier_at(map_to_rank(barrier, rank)), 1, 0);
 }
 inline void mbarrier_arrive_expect(u32 barrier, u32 bytes) { emulation::arrive(barrier_at(barrier), 1, bytes); }
 // Like the instruction it sees only the parity of the current phase.
