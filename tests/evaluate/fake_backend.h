@@ -79,6 +79,7 @@ class FakeBackend : public Backend {
   }
   Status load(const Artifact&, const nlohmann::json&) override { return ok_status(); }
   void unload() override {}
+  Result<int> keep_candidate() override { return -++kept_; }
 
   Status fill(InputKind kind, std::uint64_t seed) override {
     fills.push_back(kind);
@@ -196,7 +197,7 @@ class FakeBackend : public Backend {
 
  private:
   double time_of(int subject, bool cold, bool pdl) const {
-    const double time_us = subject == 0 ? candidate_us : 100 * subject + 10;
+    const double time_us = subject <= 0 ? candidate_us : 100 * subject + 10;
     return (disturb ? disturb(time_us) : time_us) - (cold ? 0 : 2) - (pdl ? 1 : 0);
   }
   double spend(double time_us, int launches) {
@@ -205,6 +206,7 @@ class FakeBackend : public Backend {
   }
 
   std::vector<std::uint16_t> a_before_, b_before_;
+  int kept_ = 0;
 };
 
 }  // namespace warpsmith

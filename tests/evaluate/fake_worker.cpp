@@ -28,6 +28,7 @@ double next_time_us(const char* path) {
 int main() {
   warpsmith::FakeBackend backend;
   backend.facts.launch_floor_us = 0.3;
+  backend.failing_subject = 1000;
   const char* script = std::getenv("WARPSMITH_FAKE_SCRIPT");
   if (script == nullptr) return 3;
   backend.candidate_us = next_time_us(script);

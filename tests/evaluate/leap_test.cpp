@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "codegen/launch.h"
 #include "evaluate/evaluator.h"
+#include "evaluate/survey.h"
 
 #ifndef WARPSMITH_TEST_FAKE_WORKER
 #error "the build names the scripted worker"
@@ -119,6 +121,34 @@ TEST_F(Leap, AComparisonThatIsNotConfirmedFails) {
   const auto confirmed = evaluator_->compare(problem_, candidate_, {}, {});
   ASSERT_TRUE(confirmed.ok()) << confirmed.error().message;
   EXPECT_EQ(confirmed->gates.back().gate, "leap");
+}
+
+// A variant that a survey times with dependent launch alone: a microsecond less than without.
+TEST_F(Leap, ASurveysVariantsAreJudgedByTheirTimesWithDependentLaunch) {
+  CudaLaunch launch;
+  launch.kernels.resize(1);
+  launch.kernels.front().programmatic_dependent_launch = true;
+  SurveyRequest request;
+  request.problem = problem_;
+  request.modes = {TimingMode::offline};
+  request.seconds = 0.001;
+  request.candidates.resize(1);
+  request.candidates.front().name = "ours-nn-pdl";
+  request.candidates.front().launch = launch;
+  const auto leap = [&](const char* times) -> std::string {
+    start(times);
+    const auto report = evaluator_->survey(request);
+    EXPECT_TRUE(report.ok()) << report.error().message;
+    if (!report.ok()) return "failed";
+    const std::vector<Measurement>& subjects = report->modes.at("offline");
+    const bool stays = !subjects.empty() && subjects.front().subject == "ours-nn-pdl";
+    const GateResult& last = report->proofs.front().gates.back();
+    EXPECT_EQ(last.passed, stays) << last.detail;
+    return last.gate != "leap" ? "none" : stays ? "confirmed" : "refuted";
+  };
+  EXPECT_EQ(leap("50\n"), "none");
+  EXPECT_EQ(leap("30\n31\n"), "confirmed");
+  EXPECT_EQ(leap("30\n60\n"), "refuted");
 }
 
 TEST_F(Leap, ComparisonsCarryAScore) {
