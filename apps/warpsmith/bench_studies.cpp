@@ -110,6 +110,7 @@ void print_processes(const Problem& problem, const ProcessSeries& series, const 
   row["median_us"] = time_us;
   row["ratio"] = ratio;
   row["ratios"] = series.ratios;
+  row["times_us"] = series.times_us;
   row["spread"] = spread;
   if (!series.failure.empty()) row["failure"] = series.failure;
   print_line(row,
