@@ -28,7 +28,7 @@ build() {
 }
 
 test_operator() {
-  step torch-test.txt 300 env PYTHONPATH="$site" bash -c "exec '$python' '$root/python/tests/test_matmul.py' -v 2>&1"
+  step torch-test.txt 300 env PYTHONPATH="$site" PYTHONFAULTHANDLER=1 bash -c "exec '$python' '$root/python/tests/test_matmul.py' -v 2>&1"
   grep -E '^(Ran|OK|FAILED)|(FAIL|ERROR|skipped)' "$out/torch-test.txt" | head -n 20
   if grep -q skipped "$out/torch-test.txt"; then status=1; fi
 }
