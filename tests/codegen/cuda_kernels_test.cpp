@@ -52,7 +52,7 @@ TEST(CudaFamilies, EveryRuleRejects) {
   EXPECT_EQ(broken_rule("sm90 streamk=1", "256x256x4096 tn"), "streamk");
   EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1 split=8", "1024x1024x4096 tn"), "resident");
   EXPECT_EQ(broken_rule("sm90 persistent=1 streamk=1", "1536x1408x4096 tn"), "dealt");
-  EXPECT_EQ(broken_rule("sm90 tile=64x8x32 consumers=1 persistent=1 streamk=1", "40000x40000x40000 tn"), "dealt");
+  EXPECT_EQ(broken_rule("sm90 tile=64x64x32 consumers=1 persistent=1 streamk=1", "8000x64x200000 tn"), "dealt");
   EXPECT_EQ(broken_rule("sm90 tile=128x192x64 persistent=1 streamk=1 consumers=1", "256x256x4096 tn"), "sum_registers");
   EXPECT_EQ(broken_rule("sm90 tile=256x192x64 swap=1 epilogue=direct", "256x256x4096 tn"), "registers");
   EXPECT_EQ(broken_rule("sm90 pingpong=1", "256x256x256 tn"), "pingpong");

@@ -107,7 +107,8 @@ TEST(Estimate, GrowsWithTheProblem) {
         problem.*member = size;
         ASSERT_TRUE(is_legal(recipe, problem, hopper())) << text;
         const double time_us = estimate(recipe, problem, hopper()).time_us;
-        EXPECT_GE(time_us, last_us) << text << " " << to_string(problem);
+        // Nearly: where twice as many blocks share an operand, less of each one's loads comes from memory.
+        EXPECT_GE(time_us, 0.95 * last_us) << text << " " << to_string(problem);
         last_us = time_us;
       }
     }

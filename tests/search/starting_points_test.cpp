@@ -58,7 +58,8 @@ TEST(ModelReport, ComparesChoicesWithWhatWasMeasured) {
       const double time_us = each.estimate.time_us * (first && problem == large ? 2 : 1);
       ASSERT_TRUE(table.add(problem, to_string(each.recipe), {"accepted", time_us, time_us}));
     }
-    ASSERT_TRUE(table.add(problem, "sm90 tile=64x8x64 consumers=1 stages=2", {"wrong", std::nullopt, std::nullopt}));
+    ASSERT_TRUE(table.add(problem, "sm90 tile=64x8x64 consumers=1 stages=2 evict=lastxfirst",
+                          {"wrong", std::nullopt, std::nullopt}));
   }
   EXPECT_EQ(measured_times(table, small).size(), 16u);  // what was timed
   const auto rows = report_model(table);
