@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "archive/record_text.h"
 #include "archive/sqlite.h"
 
 namespace warpsmith {
@@ -27,7 +28,7 @@ using sqlite::DatabaseError;
 using sqlite::Statement;
 
 constexpr std::int64_t kApplicationId = 0x77737031;  // "wsp1": tells an archive from any other SQLite file
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 // Up to this size the whole file is checked for damage when it is opened; that takes a fraction of a second.
 constexpr std::uintmax_t kQuickCheckBytes = 32u << 20;
 
@@ -72,28 +73,32 @@ CREATE TABLE comparisons(
 CREATE INDEX comparisons_by_scope ON comparisons(scope, id);
 )sql";
 
+constexpr std::string_view kTaskPrefix = "task ";  // what stands for the problem of a general kernel
+
+// Since version 2.
+constexpr const char* kLanguageModelSchema = R"sql(
+CREATE TABLE free_forms(
+  name TEXT PRIMARY KEY,
+  source TEXT NOT NULL,
+  descriptor TEXT NOT NULL);
+CREATE TABLE exchanges(
+  id INTEGER PRIMARY KEY,
+  scope INTEGER NOT NULL REFERENCES scopes(id),
+  run TEXT NOT NULL,
+  created TEXT NOT NULL,
+  purpose TEXT NOT NULL,
+  model TEXT NOT NULL,
+  name TEXT NOT NULL,
+  exchange TEXT NOT NULL);
+CREATE INDEX exchanges_by_scope ON exchanges(scope, id);
+)sql";
+
 constexpr std::string_view kAttemptColumns = "id, recipe, source_hash, policy, seed, verdict, created";
 
 std::string utc_now() {
   const auto now = std::chrono::system_clock::now();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms);
-}
-
-// JSON has neither infinities nor NaN; the largest number of the sign stands in (errors and times: worse than any
-// other).
-void make_finite(nlohmann::json& json) {
-  if (json.is_structured()) {
-    for (auto& element : json) make_finite(element);
-  } else if (json.is_number_float() && !std::isfinite(json.get<double>())) {
-    json = std::copysign(std::numeric_limits<double>::max(), std::isnan(json.get<double>()) ? 1 : json.get<double>());
-  }
-}
-
-// Compiler messages may hold bytes that are not UTF-8; they are replaced, never a reason to lose a record.
-std::string dump(nlohmann::json json) {
-  make_finite(json);
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // SQLite takes a short file of other bytes for an empty database and would overwrite it.
@@ -130,6 +135,7 @@ class SqliteArchive final : public Archive {
     database_.execute("PRAGMA foreign_keys = ON");
     database_.transaction([&] {
       if (schema_version() == 0) create_schema();
+      if (schema_version() == 1) add_language_models();
     });
     std::error_code ignored;
     if (std::filesystem::file_size(path, ignored) <= kQuickCheckBytes) require_sound("PRAGMA quick_check(1)");
@@ -150,7 +156,7 @@ class SqliteArchive final : public Archive {
       statement.bind(attempt.verdict.kind());
       statement.bind(accepted ? median(accepted->measurement.cold) : std::nullopt);
       statement.bind(accepted ? median(accepted->measurement.warm) : std::nullopt);
-      statement.bind(dump(nlohmann::json(attempt.verdict)));
+      statement.bind(record_text(nlohmann::json(attempt.verdict)));
       statement.step();
     });
   }
@@ -161,7 +167,45 @@ class SqliteArchive final : public Archive {
       Statement statement(
           database_, "INSERT INTO comparisons(scope, machine, run, created, recipe, result) VALUES(?, ?, ?, ?, ?, ?)");
       statement.bind(rows.scope).bind(rows.machine).bind(run_).bind(utc_now());
-      statement.bind(comparison.recipe).bind(dump(comparison.result)).step();
+      statement.bind(comparison.recipe).bind(record_text(comparison.result)).step();
+    });
+  }
+
+  Status record_free_form(const FreeFormRecord& record) override {
+    return write([&] {
+      Statement statement(database_, "INSERT OR IGNORE INTO free_forms(name, source, descriptor) VALUES(?, ?, ?)");
+      statement.bind(record.name).bind(record.source).bind(record.descriptor).step();
+    });
+  }
+
+  Result<std::optional<FreeFormRecord>> find_free_form(const std::string& name) override {
+    return guarded<std::optional<FreeFormRecord>>(mutex_, [&]() -> std::optional<FreeFormRecord> {
+      Statement rows(database_, "SELECT source, descriptor FROM free_forms WHERE name = ?");
+      rows.bind(name);
+      if (!rows.step()) return std::nullopt;
+      return FreeFormRecord{name, rows.text(0), rows.text(1)};
+    });
+  }
+
+  Status record_exchange(const Scope& scope, const ExchangeRecord& exchange) override {
+    return write([&] {
+      const RowIds rows = insert_scope(scope);
+      Statement statement(database_,
+                          "INSERT INTO exchanges(scope, run, created, purpose, model, name, exchange) "
+                          "VALUES(?, ?, ?, ?, ?, ?, ?)");
+      statement.bind(rows.scope).bind(run_).bind(utc_now()).bind(exchange.purpose).bind(exchange.model);
+      statement.bind(exchange.name).bind(record_text(exchange_facts(exchange))).step();
+    });
+  }
+
+  Result<std::vector<ExchangeRecord>> exchanges(const Scope& scope) override {
+    return guarded<std::vector<ExchangeRecord>>(mutex_, [&] {
+      std::vector<ExchangeRecord> exchanges;
+      Statement rows(database_,
+                     "SELECT id, purpose, model, name, exchange, created FROM exchanges WHERE scope = ? ORDER BY id");
+      rows.bind(find_scope(scope));
+      while (rows.step()) exchanges.push_back(read_exchange(rows));
+      return exchanges;
     });
   }
 
@@ -229,16 +273,8 @@ class SqliteArchive final : public Archive {
     return guarded<std::int64_t>(mutex_, [&] { return database_.integer("SELECT count(*) FROM attempts"); });
   }
 
-  Result<std::vector<Scope>> scopes() override {
-    return guarded<std::vector<Scope>>(mutex_, [&] {
-      std::vector<Scope> scopes;
-      Statement rows(database_,
-                     "SELECT s.id, s.problem, s.target, s.threads, (SELECT facts FROM machines "
-                     "WHERE identity = s.machine ORDER BY id DESC LIMIT 1) FROM scopes s ORDER BY s.id");
-      while (rows.step()) scopes.push_back(read_scope(rows));
-      return scopes;
-    });
-  }
+  Result<std::vector<Scope>> scopes() override { return scopes_of(false); }
+  Result<std::vector<Scope>> task_scopes() override { return scopes_of(true); }
 
   Status check_integrity() override {
     return guarded<Nothing>(mutex_, [&] {
@@ -248,6 +284,19 @@ class SqliteArchive final : public Archive {
   }
 
  private:
+  Result<std::vector<Scope>> scopes_of(bool tasks) {
+    return guarded<std::vector<Scope>>(mutex_, [&] {
+      std::vector<Scope> scopes;
+      Statement rows(database_,
+                     "SELECT s.id, s.problem, s.target, s.threads, (SELECT facts FROM machines "
+                     "WHERE identity = s.machine ORDER BY id DESC LIMIT 1) FROM scopes s ORDER BY s.id");
+      while (rows.step()) {
+        if (rows.text(1).starts_with(kTaskPrefix) == tasks) scopes.push_back(read_scope(rows));
+      }
+      return scopes;
+    });
+  }
+
   struct RowIds {
     std::int64_t scope = 0, machine = 0;
   };
@@ -290,7 +339,12 @@ class SqliteArchive final : public Archive {
   void create_schema() {
     database_.execute(kSchema);
     database_.execute(fmt::format("PRAGMA application_id = {}", kApplicationId));
-    database_.execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion));
+    database_.execute("PRAGMA user_version = 1");
+  }
+
+  void add_language_models() {
+    database_.execute(kLanguageModelSchema);
+    database_.execute("PRAGMA user_version = 2");
   }
 
   void require_sound(const std::string& pragma) {
@@ -305,7 +359,7 @@ class SqliteArchive final : public Archive {
   }
 
   Statement& bind_scope(Statement& statement, const Scope& scope) const {
-    return statement.bind(to_string(scope.problem))
+    return statement.bind(scope.task.empty() ? to_string(scope.problem) : std::string(kTaskPrefix) + scope.task)
         .bind(scope.machine.id())
         .bind(to_string(scope.target))
         .bind(std::int64_t{scope_threads(scope)});
@@ -333,7 +387,7 @@ class SqliteArchive final : public Archive {
       bind_scope(statement, scope).step();
       rows.scope = database_.last_insert_id();
     }
-    const std::string facts = dump(nlohmann::json(scope.machine));
+    const std::string facts = record_text(nlohmann::json(scope.machine));
     rows.machine = find_machine(facts);
     if (rows.machine == 0) {
       Statement statement(database_, "INSERT INTO machines(identity, facts) VALUES(?, ?)");
@@ -378,13 +432,59 @@ class SqliteArchive final : public Archive {
     return attempt;
   }
 
+  static nlohmann::json exchange_facts(const ExchangeRecord& exchange) {
+    return {{"url", exchange.url},
+            {"messages", exchange.messages},
+            {"reply", exchange.reply},
+            {"error", exchange.error},
+            {"finish_reason", exchange.finish_reason},
+            {"prompt_tokens", exchange.prompt_tokens},
+            {"completion_tokens", exchange.completion_tokens},
+            {"tokens_estimated", exchange.tokens_estimated},
+            {"attempts", exchange.attempts},
+            {"seconds", exchange.seconds},
+            {"cost", exchange.cost},
+            {"outcome", exchange.outcome}};
+  }
+
+  // Columns: id, purpose, model, name, exchange, created.
+  ExchangeRecord read_exchange(const Statement& row) const {
+    ExchangeRecord exchange;
+    exchange.id = row.integer(0);
+    exchange.purpose = row.text(1);
+    exchange.model = row.text(2);
+    exchange.name = row.text(3);
+    exchange.created = row.text(5);
+    decode(row.text(4), fmt::format("exchange {}", exchange.id), [&](const nlohmann::json& json) {
+      exchange.url = json.at("url");
+      exchange.messages = json.at("messages");
+      exchange.reply = json.at("reply");
+      exchange.error = json.at("error");
+      exchange.finish_reason = json.at("finish_reason");
+      exchange.prompt_tokens = json.at("prompt_tokens");
+      exchange.completion_tokens = json.at("completion_tokens");
+      exchange.tokens_estimated = json.at("tokens_estimated");
+      exchange.attempts = json.at("attempts");
+      exchange.seconds = json.at("seconds");
+      exchange.cost = json.at("cost");
+      exchange.outcome = json.at("outcome");
+    });
+    return exchange;
+  }
+
   Scope read_scope(const Statement& row) const {
     const std::string place = fmt::format("scope {}", row.integer(0));
-    const auto problem = parse_problem(row.text(1));
+    const std::string text = row.text(1);
+    const bool task = text.starts_with(kTaskPrefix);
+    const auto problem = task ? Result<Problem>(Problem()) : parse_problem(text);
     if (!problem) damaged(fmt::format("{}: {}", place, problem.error().message));
     const auto target = parse_target(row.text(2));
     if (!target) damaged(fmt::format("{}: {}", place, target.error().message));
-    Scope scope{*problem, {}, *target, static_cast<int>(row.integer(3))};
+    Scope scope{*problem,
+                {},
+                *target,
+                static_cast<int>(row.integer(3)),
+                task ? text.substr(kTaskPrefix.size()) : std::string()};
     decode(row.text(4), place, [&](const nlohmann::json& json) { scope.machine = json.get<Machine>(); });
     return scope;
   }

@@ -55,6 +55,32 @@ struct ComparisonRecord {
   std::string created;
 };
 
+// A kernel that no recipe describes: device source and launch descriptor, as text. Attempts and comparisons carry its
+// name in place of a recipe.
+struct FreeFormRecord {
+  std::string name;  // "free " and a hash of both texts
+  std::string source, descriptor;
+};
+
+// One exchange with a language model. No key is ever part of it.
+struct ExchangeRecord {
+  std::int64_t id = 0;      // set by the archive
+  std::string purpose;      // "propose", "repair", "check"
+  std::string url, model;   // where it went
+  nlohmann::json messages;  // as sent: [{"role": ..., "content": ...}]
+  std::string reply;        // the text that came back, or what had arrived of it
+  std::string error;        // why there is no whole reply; empty: there is
+  std::string finish_reason;
+  std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  bool tokens_estimated = false;
+  int attempts = 1;     // HTTP requests
+  double seconds = 0;   // waiting included
+  double cost = 0;      // in the currency of the prices that were given; 0 without
+  std::string name;     // of the candidate in the reply (AttemptRecord::recipe); empty: it holds none
+  std::string outcome;  // Verdict::describe(), or why there is no candidate
+  std::string created;  // set by the archive
+};
+
 class Archive {
  public:
   // Opens or creates, missing parent directories included. Error: bad_input for a file that is not an archive, is
@@ -69,11 +95,17 @@ class Archive {
     Machine machine;
     Target target = Target::cpu;
     int threads = 1;
+    std::string task{};  // of a general kernel: its task's identity, in place of `problem`; empty: a matrix product
   };
 
   // Durable when it returns.
   virtual Status record(const Scope& scope, const AttemptRecord& attempt) = 0;
   virtual Status record_comparison(const Scope& scope, const ComparisonRecord& comparison) = 0;
+
+  virtual Status record_free_form(const FreeFormRecord& record) = 0;  // again: no change
+  virtual Result<std::optional<FreeFormRecord>> find_free_form(const std::string& name) = 0;
+  virtual Status record_exchange(const Scope& scope, const ExchangeRecord& exchange) = 0;
+  virtual Result<std::vector<ExchangeRecord>> exchanges(const Scope& scope) = 0;  // oldest first
 
   virtual Result<std::optional<BestRecord>> best(const Scope& scope) = 0;      // fastest accepted
   virtual Result<std::vector<AttemptRecord>> history(const Scope& scope) = 0;  // oldest first
@@ -83,8 +115,10 @@ class Archive {
   virtual Result<std::int64_t> attempt_count() = 0;
 
   virtual Result<std::vector<AttemptSummary>> summaries(const Scope& scope) = 0;  // oldest first; quick
-  virtual Result<std::vector<Scope>> scopes() = 0;  // oldest first, each with its machine's latest facts
-  virtual Status check_integrity() = 0;             // reads every page. Error: bad_input, with the first damage
+  // Of matrix products, oldest first, each with its machine's latest facts; and those of tasks.
+  virtual Result<std::vector<Scope>> scopes() = 0;
+  virtual Result<std::vector<Scope>> task_scopes() = 0;
+  virtual Status check_integrity() = 0;  // reads every page. Error: bad_input, with the first damage
 };
 
 }  // namespace warpsmith

@@ -1,5 +1,5 @@
-// Owners for SQLite's handles, used by the archive only. Failures are thrown as DatabaseError, which carries the Error
-// that the archive hands to its callers.
+// Owners for SQLite's handles, for what keeps a file of its own (the archive, the server's queue). Failures are thrown
+// as DatabaseError, which carries the Error that callers get.
 #pragma once
 
 #include <sqlite3.h>

@@ -81,6 +81,17 @@ TEST(ArchiveErrors, NewerSchema) {
   expect_error(directory / "archive.db", ErrorKind::bad_input, "schema version 99");
 }
 
+TEST(ArchiveErrors, OlderSchemaIsBroughtUpToDate) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "archive.db";
+  fill(path, 3);
+  run_sql(path, "DROP TABLE exchanges; DROP TABLE free_forms; PRAGMA user_version = 1;");
+  const auto archive = open_archive(path);
+  EXPECT_EQ(archive->summaries(make_scope())->size(), 3u);
+  EXPECT_TRUE(archive->record_free_form({"free 1", "s", "d"}).ok());
+  EXPECT_TRUE(archive->find_free_form("free 1")->has_value());
+}
+
 TEST(ArchiveErrors, EmptyPathAndDirectory) {
   const TemporaryDirectory directory;
   expect_error("", ErrorKind::bad_input, "empty");

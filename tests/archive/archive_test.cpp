@@ -218,6 +218,62 @@ TEST_F(ArchiveTest, ServesSeveralThreads) {
   EXPECT_EQ(archive_->attempt_count().value(), 100);
 }
 
+TEST_F(ArchiveTest, KeepsFreeFormsUnderTheirNames) {
+  ASSERT_TRUE(archive_->record_free_form({"free 12", "source\n", "{}"}).ok());
+  ASSERT_TRUE(archive_->record_free_form({"free 12", "source\n", "{}"}).ok()) << "again";
+  const auto found = archive_->find_free_form("free 12");
+  ASSERT_TRUE(found.ok() && found->has_value());
+  EXPECT_EQ((*found)->source, "source\n");
+  EXPECT_EQ((*found)->descriptor, "{}");
+  EXPECT_FALSE(archive_->find_free_form("free 13")->has_value());
+}
+
+TEST_F(ArchiveTest, KeepsExchangesWithModels) {
+  ExchangeRecord sent;
+  sent.purpose = "propose";
+  sent.url = "http://localhost/v1";
+  sent.model = "small";
+  sent.messages = {{{"role", "user"}, {"content", "stray byte \xff"}}};
+  sent.reply = "## Code";
+  sent.finish_reason = "stop";
+  sent.prompt_tokens = 12;
+  sent.completion_tokens = 3;
+  sent.tokens_estimated = true;
+  sent.attempts = 2;
+  sent.seconds = 1.5;
+  sent.cost = 0.25;
+  sent.name = "free 12";
+  sent.outcome = "wrong";
+  ASSERT_TRUE(archive_->record_exchange(scope_, sent).ok());
+  sent.purpose = "repair";
+  sent.error = "timed out";
+  ASSERT_TRUE(archive_->record_exchange(scope_, sent).ok());
+  const auto kept = archive_->exchanges(scope_);
+  ASSERT_TRUE(kept.ok()) << kept.error().message;
+  ASSERT_EQ(kept->size(), 2u);
+  const ExchangeRecord& first = kept->front();
+  EXPECT_EQ(first.purpose, "propose");
+  EXPECT_EQ(first.url, sent.url);
+  EXPECT_EQ(first.model, "small");
+  EXPECT_EQ(first.messages.at(0).at("role"), "user");
+  EXPECT_EQ(first.reply, "## Code");
+  EXPECT_EQ(first.error, "");
+  EXPECT_EQ(first.finish_reason, "stop");
+  EXPECT_EQ(first.prompt_tokens, 12);
+  EXPECT_EQ(first.completion_tokens, 3);
+  EXPECT_TRUE(first.tokens_estimated);
+  EXPECT_EQ(first.attempts, 2);
+  EXPECT_EQ(first.seconds, 1.5);
+  EXPECT_EQ(first.cost, 0.25);
+  EXPECT_EQ(first.name, "free 12");
+  EXPECT_EQ(first.outcome, "wrong");
+  EXPECT_FALSE(first.created.empty());
+  EXPECT_EQ(kept->back().error, "timed out");
+  Archive::Scope other = scope_;
+  other.problem.m = 1;
+  EXPECT_TRUE(archive_->exchanges(other)->empty());
+}
+
 // The budget for all bookkeeping of a candidate is 20 ms. The median, because a shared disk may hold up single writes.
 TEST_F(ArchiveTest, RecordingIsQuick) {
   std::vector<double> milliseconds;
