@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
+constexpr std::size_t kMaxTunables = 16, kMaxTunableValues = 64;
 
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -66,9 +67,14 @@ bool has_argument(const FreeForm& form, KernelArgument::Kind kind) {
 
 class DescriptorReader {
  public:
+  // names: of a task; null: a matrix product's.
+  explicit DescriptorReader(const DescriptorNames* names) : names_(names) {
+    if (names != nullptr) variables_ = names->variables;
+  }
+
   const std::optional<std::string>& complaint() const { return complaint_; }
 
-  FreeForm read(const json& document) {
+  FreeForm read(const json& document, const std::string& source_name) {
     const Place root{&document, ""};
     static const std::vector<std::string_view> kFields = {"warpsmith_candidate",
                                                           "name",
@@ -85,10 +91,25 @@ class DescriptorReader {
                                                           "zero_workspace",
                                                           "order_nondeterministic",
                                                           "about"};
-    if (!object(root, kFields)) return {};
+    static const std::vector<std::string_view> kTaskFields = {"warpsmith_candidate",
+                                                              "name",
+                                                              "source",
+                                                              "requires",
+                                                              "arch",
+                                                              "defines",
+                                                              "tune",
+                                                              "entry",
+                                                              "kernels",
+                                                              "workspace_bytes",
+                                                              "zero_workspace",
+                                                              "order_nondeterministic",
+                                                              "about"};
+    if (!object(root, names_ == nullptr ? kFields : kTaskFields)) return {};
     version(member(root, "warpsmith_candidate"));
     FreeForm form;
+    if (names_ != nullptr) read_tunables(member(root, "tune"), form);
     form.name = string(member(root, "name"), "");
+    form.source_name = source_name;
     if (const Place source = member(root, "source")) {
       form.source_name = string(source, "");
       demand(is_file_name(form.source_name), source, "not a file name in the descriptor's own directory");
@@ -100,7 +121,15 @@ class DescriptorReader {
       form.order_nondeterministic = string(reason, "");
       demand(!form.order_nondeterministic->empty(), reason, "expected the reason as text");
     }
-    read_kernels(root, form);
+    if (names_ != nullptr && form.source_name.ends_with(".cpp")) {
+      form.language = Language::cpp;
+      form.entry = string(member(root, "entry"), "");
+      demand(is_identifier(form.entry), member(root, "entry"), "expected the name of an extern \"C\" function");
+      demand(!member(root, "kernels"), member(root, "kernels"), "a C++ source has no kernels to launch, but an entry");
+    } else {
+      demand(!member(root, "entry"), member(root, "entry"), "of C++ sources (.cpp) alone; kernels have entries each");
+      read_kernels(root, form);
+    }
     require_both_factors(form);
     return form;
   }
@@ -160,7 +189,8 @@ class DescriptorReader {
                        value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
     if (fits) return Expression(value.get<std::int64_t>());
     if (!demand(value.is_string(), place, "expected a whole number or an expression as text")) return {};
-    auto parsed = Expression::parse(value.get<std::string>());
+    auto parsed = names_ == nullptr ? Expression::parse(value.get<std::string>())
+                                    : Expression::parse(value.get<std::string>(), variables_);
     if (parsed) return std::move(*parsed);
     complain(place.pointer,
              fmt::format("{} in '{}'", parsed.error().message, printable(value.get<std::string>(), 120)));
@@ -242,6 +272,33 @@ class DescriptorReader {
     }
   }
 
+  void read_tunables(const Place& place, FreeForm& form) {
+    if (!place || !demand(place.value->is_object(), place, "expected an object")) return;
+    demand(place.value->size() <= kMaxTunables, place, fmt::format("at most {} macros are accepted", kMaxTunables));
+    for (const auto& [name, values] : place.value->items()) {
+      const Place entry{&values, fmt::format("{}/{}", place.pointer, printable(name))};
+      demand(is_macro(name), entry, "not a macro's name; accepted: capitals, digits and '_', not WARPSMITH_...");
+      if (!array(entry, 1, kMaxTunableValues)) continue;
+      Tunable tunable{name, {}};
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!demand(values[i].is_number_integer(), element(entry, i), "expected a whole number")) continue;
+        tunable.values.push_back(values[i].get<std::int64_t>());
+      }
+      if (tunable.values.empty()) continue;
+      variables_.push_back(name);
+      form.tune.push_back(std::move(tunable));
+    }
+  }
+
+  // The number of a name of the task's.
+  std::optional<std::size_t> named(const Place& place, const std::vector<std::string>& known, std::string_view what) {
+    const std::string text = string(place, "");
+    const auto found = std::find(known.begin(), known.end(), text);
+    if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+    complain(place.pointer, unknown_name(what, text, {known.begin(), known.end()}));
+    return std::nullopt;
+  }
+
   std::array<Expression, 3> dimensions(const Place& place) {
     std::array<Expression, 3> result{Expression(1), Expression(1), Expression(1)};
     if (!place || !array(place, 1, 3)) return result;
@@ -280,11 +337,17 @@ class DescriptorReader {
     form.place = place.pointer;
     static const std::vector<std::string_view> kKinds = {"pointer", "workspace", "int32",     "float32",
                                                          "alpha",   "beta",      "tensor_map"};
-    if (!object(place, kKinds)) return form;
-    if (!demand(place.value->size() == 1, place, fmt::format("expected one of {}", fmt::join(kKinds, ", "))))
+    static const std::vector<std::string_view> kTaskKinds = {"pointer", "workspace", "int32", "float32"};
+    const auto& kinds = names_ == nullptr ? kKinds : kTaskKinds;
+    if (!object(place, kinds)) return form;
+    if (!demand(place.value->size() == 1, place, fmt::format("expected one of {}", fmt::join(kinds, ", "))))
       return form;
     if (const Place pointer = member(place, "pointer")) {
-      form.operand = operand(pointer);
+      if (names_ != nullptr) {
+        form.named = named(pointer, names_->pointers, "tensor");
+      } else {
+        form.operand = operand(pointer);
+      }
     } else if (const Place workspace = member(place, "workspace")) {
       form.kind = KernelArgument::Kind::workspace;
       form.value = expression(workspace, 0);
@@ -293,6 +356,10 @@ class DescriptorReader {
       form.value = expression(integer, 0);
     } else if (const Place number = member(place, "float32")) {
       form.kind = KernelArgument::Kind::float32;
+      if (names_ != nullptr && number.value->is_string()) {
+        form.named = named(number, names_->numbers, "constant");
+        return form;
+      }
       if (demand(number.value->is_number(), number, "expected a number")) form.real = number.value->get<float>();
       demand(std::isfinite(form.real), number, "the number does not fit 32 bits");
     } else if (const Place alpha = member(place, "alpha")) {
@@ -330,6 +397,8 @@ class DescriptorReader {
     return form;
   }
 
+  const DescriptorNames* names_;
+  std::vector<std::string> variables_;  // of a task's expressions: its own and the macros that are tuned
   std::optional<std::string> complaint_;
 };
 
@@ -366,14 +435,16 @@ Result<std::string> read_limited(const std::filesystem::path& path, std::size_t 
   return read_file(path);
 }
 
-Result<FreeForm> read_form(std::string_view json_text, const std::filesystem::path& descriptor) {
+// `source_name`: of the source that was named beside it; empty: what the descriptor says, else its stem with .cu.
+Result<FreeForm> read_form(std::string_view json_text, const std::filesystem::path& descriptor,
+                           const DescriptorNames* names, const std::string& source_name) {
   const auto complain = [&](const std::string& what) {
     return bad_input(fmt::format("{}: {}", descriptor.string(), what));
   };
   const Result<json> document = parse_document(json_text);
   if (!document) return complain(document.error().message);
-  DescriptorReader reader;
-  FreeForm form = reader.read(*document);
+  DescriptorReader reader(names);
+  FreeForm form = reader.read(*document, source_name);
   if (reader.complaint()) return complain(*reader.complaint());
   form.descriptor = descriptor;
   form.descriptor_hash = sha256_hex(json_text);
@@ -386,9 +457,11 @@ Result<FreeForm> read_form(std::string_view json_text, const std::filesystem::pa
 
 bool FreeForm::takes_scaling() const { return has_argument(*this, KernelArgument::Kind::alpha); }
 
-Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
-                                 const std::filesystem::path& descriptor) {
-  Result<FreeForm> form = read_form(json_text, descriptor);
+namespace {
+
+Result<FreeForm> parse_form(std::string_view json_text, std::string source, const std::filesystem::path& descriptor,
+                            const DescriptorNames* names) {
+  Result<FreeForm> form = read_form(json_text, descriptor, names, {});
   if (!form) return form;
   if (source.size() > kMaxSourceBytes) {
     return bad_input(
@@ -398,22 +471,24 @@ Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
   return form;
 }
 
-Result<FreeForm> load_candidate(const std::filesystem::path& path) {
-  if (path.extension() != ".cu" && path.extension() != ".json") {
-    return bad_input(fmt::format("{}: a candidate is named by its .cu or its .json file", path.string()));
+Result<FreeForm> load_form(const std::filesystem::path& path, const DescriptorNames* names) {
+  const bool cpp = names != nullptr && path.extension() == ".cpp";
+  if (path.extension() != ".cu" && path.extension() != ".json" && !cpp) {
+    return bad_input(fmt::format("{}: a candidate is named by its .cu{} or its .json file", path.string(),
+                                 names == nullptr ? "" : ", its .cpp"));
   }
   std::filesystem::path descriptor = path;
   descriptor.replace_extension(".json");
+  const bool source_named = path.extension() != ".json";
   std::error_code error;
-  if (path.extension() == ".cu" && std::filesystem::exists(path, error) &&
-      !std::filesystem::exists(descriptor, error)) {
+  if (source_named && std::filesystem::exists(path, error) && !std::filesystem::exists(descriptor, error)) {
     return bad_input(fmt::format("{}: its launch descriptor {} is missing", path.string(), descriptor.string()));
   }
   const auto text = read_limited(descriptor, kMaxDescriptorBytes);
   if (!text) return text.error();
-  Result<FreeForm> form = read_form(*text, descriptor);
+  Result<FreeForm> form = read_form(*text, descriptor, names, cpp ? path.filename().string() : std::string());
   if (!form) return form;
-  if (path.extension() == ".cu" && form->source_name != path.filename()) {
+  if (source_named && form->source_name != path.filename()) {
     return bad_input(
         fmt::format("{}: /source: names {}, not {}", descriptor.string(), form->source_name, path.filename().string()));
   }
@@ -421,6 +496,24 @@ Result<FreeForm> load_candidate(const std::filesystem::path& path) {
   if (!source) return source.error();
   form->source = std::move(*source);
   return form;
+}
+
+}  // namespace
+
+Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
+                                 const std::filesystem::path& descriptor) {
+  return parse_form(json_text, std::move(source), descriptor, nullptr);
+}
+
+Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
+                                 const std::filesystem::path& descriptor, const DescriptorNames& names) {
+  return parse_form(json_text, std::move(source), descriptor, &names);
+}
+
+Result<FreeForm> load_candidate(const std::filesystem::path& path) { return load_form(path, nullptr); }
+
+Result<FreeForm> load_candidate(const std::filesystem::path& path, const DescriptorNames& names) {
+  return load_form(path, &names);
 }
 
 nlohmann::json describe_candidate(const Candidate& candidate, const std::string& name, const Problem& problem,

@@ -38,7 +38,8 @@ struct TensorMapForm {
 struct ArgumentForm {
   KernelArgument::Kind kind = KernelArgument::Kind::pointer;
   Operand operand = Operand::a;
-  Expression value;  // int32; workspace: byte offset
+  std::optional<std::size_t> named;  // of DescriptorNames: the number of the pointer or of the float32
+  Expression value;                  // int32; workspace: byte offset
   float real = 0;
   TensorMapForm map;
   std::string place;
@@ -51,6 +52,19 @@ struct KernelForm {
   bool programmatic_dependent_launch = false;
   std::vector<ArgumentForm> arguments;
   std::string place;
+};
+
+// A macro of the source whose value a search may choose, at first the first one. Expressions may name it.
+struct Tunable {
+  std::string macro;
+  std::vector<std::int64_t> values;
+};
+
+// What the descriptor of a candidate for a task may name instead of A, B, C and m, n, k (docs/tasks.md).
+struct DescriptorNames {
+  std::vector<std::string> variables;  // of expressions
+  std::vector<std::string> pointers;
+  std::vector<std::string> numbers;  // that {"float32": NAME} passes
 };
 
 struct FreeForm {
@@ -70,6 +84,10 @@ struct FreeForm {
   bool zero_workspace = false;
   std::optional<std::string> order_nondeterministic;  // the reason
   std::vector<KernelForm> kernels;
+  // Of a candidate for a task alone:
+  Language language = Language::cuda;  // cpp: a source for the CPU, called through `entry`
+  std::string entry;
+  std::vector<Tunable> tune;
 
   bool takes_scaling() const;  // some kernel takes alpha or beta: the candidate is one for scaled problems
 };
@@ -82,12 +100,35 @@ Result<FreeForm> load_candidate(const std::filesystem::path& path);
 Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
                                  const std::filesystem::path& descriptor);
 
+// Both for a task, whose tensors and constants the descriptor names. C++ sources (.cpp) are accepted too.
+Result<FreeForm> load_candidate(const std::filesystem::path& path, const DescriptorNames& names);
+Result<FreeForm> parse_candidate(std::string_view json_text, std::string source,
+                                 const std::filesystem::path& descriptor, const DescriptorNames& names);
+
 // Why the candidate does not claim the problem (its layout, element type, architecture, requirements); nullopt: it
 // does. Error (bad_input): a requirement that cannot be evaluated; a device that runs no device code.
 Result<std::optional<std::string>> inapplicable(const FreeForm& form, const Problem& problem, const Machine& machine);
 
 // Error (bad_input): not applicable, with the reason; a number beyond what the device accepts, with its field.
 Result<Candidate> instantiate(const FreeForm& form, const Problem& problem, const Machine& machine);
+
+// What a candidate for a task is made for: one setting of the task's constants. Tensors lie at fixed distances from the
+// base of one allocation, which is passed as the workspace of the launch.
+struct TaskBinding {
+  std::string what;                                          // for messages: "softmax, rows=4 columns=33"
+  std::vector<std::int64_t> variables;                       // values, as DescriptorNames::variables
+  std::vector<std::int64_t> pointers;                        // bytes from the base, as DescriptorNames::pointers
+  std::vector<float> numbers;                                // as DescriptorNames::numbers
+  std::int64_t workspace = 0;                                // bytes from the base to the candidate's own workspace
+  std::vector<std::pair<std::string, std::int64_t>> chosen;  // of FreeForm::tune
+  std::string prologue;                                      // of C++ sources: what stands before them
+};
+
+// Error (bad_input): a requirement that does not hold, a number beyond what the device accepts, with its field.
+Result<Candidate> instantiate(const FreeForm& form, const TaskBinding& binding, const Machine& machine);
+
+// The workspace that the candidate asks for. Error as above.
+Result<std::int64_t> workspace_bytes_of(const FreeForm& form, const TaskBinding& binding);
 
 // The descriptor of a candidate made for one problem on one architecture, in the same format: loading it with the
 // source beside it and instantiating it for that problem gives the same launch. `about` is kept as a note.

@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kLongest = 1000;  // characters
 constexpr int kDeepest = 100;           // parentheses and operators inside one another
 
-constexpr std::array<std::string_view, 9> kVariables = {"m",   "n",   "k",         "lda",      "ldb",
-                                                        "ldc", "sms", "a_k_major", "b_k_major"};
+const std::array<std::string, 9> kVariables = {"m", "n", "k", "lda", "ldb", "ldc", "sms", "a_k_major", "b_k_major"};
 constexpr std::array<std::string_view, 4> kFunctions = {"min", "max", "ceil_div", "round_up"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -35,7 +34,7 @@ Error at_column(std::size_t column, std::string_view what) {
 
 class ExpressionParser {
  public:
-  explicit ExpressionParser(std::string_view text) : text_(text) {}
+  ExpressionParser(std::string_view text, std::span<const std::string> names) : text_(text), names_(names) {}
 
   Result<Expression> parse() && {
     if (text_.size() > kLongest) return bad_input(fmt::format("an expression has at most {} characters", kLongest));
@@ -188,15 +187,15 @@ class ExpressionParser {
     const std::size_t begin = at_;
     while (at_ < text_.size() && is_name(text_[at_])) ++at_;
     const std::string_view word = text_.substr(begin, at_ - begin);
-    const auto variable = std::find(kVariables.begin(), kVariables.end(), word);
-    if (variable != kVariables.end()) {
-      return add(Operation::variable, begin + 1, 0, 0, 0, std::distance(kVariables.begin(), variable));
+    const auto variable = std::find(names_.begin(), names_.end(), word);
+    if (variable != names_.end()) {
+      return add(Operation::variable, begin + 1, 0, 0, 0, std::distance(names_.begin(), variable));
     }
     const auto function = std::find(kFunctions.begin(), kFunctions.end(), word);
     if (function != kFunctions.end()) {
       return call(static_cast<std::size_t>(std::distance(kFunctions.begin(), function)), begin + 1);
     }
-    std::vector<std::string_view> known(kVariables.begin(), kVariables.end());
+    std::vector<std::string_view> known(names_.begin(), names_.end());
     known.insert(known.end(), kFunctions.begin(), kFunctions.end());
     return at_column(begin + 1, unknown_name("name", word, known));
   }
@@ -216,6 +215,7 @@ class ExpressionParser {
   }
 
   std::string_view text_;
+  std::span<const std::string> names_;
   std::size_t at_ = 0;
   std::size_t token_column_ = 1;
   int depth_ = 0;
@@ -226,27 +226,34 @@ Expression::Expression(std::int64_t constant) : text_(std::to_string(constant)) 
   nodes_.push_back({Operation::constant, constant, 1, 0, 0, 0});
 }
 
-Result<Expression> Expression::parse(std::string_view text) { return ExpressionParser(text).parse(); }
+Result<Expression> Expression::parse(std::string_view text) { return parse(text, kVariables); }
 
-Result<std::int64_t> Expression::evaluate(const ExpressionVariables& variables) const {
-  return evaluate(nodes_.size() - 1, variables);
+Result<Expression> Expression::parse(std::string_view text, std::span<const std::string> names) {
+  return ExpressionParser(text, names).parse();
 }
 
-Result<std::int64_t> Expression::evaluate(std::size_t index, const ExpressionVariables& variables) const {
+Result<std::int64_t> Expression::evaluate(const ExpressionVariables& variables) const {
+  const std::array<std::int64_t, kVariables.size()> values = {variables.m,   variables.n,         variables.k,
+                                                              variables.lda, variables.ldb,       variables.ldc,
+                                                              variables.sms, variables.a_k_major, variables.b_k_major};
+  return evaluate(values);
+}
+
+Result<std::int64_t> Expression::evaluate(std::span<const std::int64_t> values) const {
+  return evaluate(nodes_.size() - 1, values);
+}
+
+Result<std::int64_t> Expression::evaluate(std::size_t index, std::span<const std::int64_t> values) const {
   const Node& node = nodes_[index];
   switch (node.operation) {
     case Operation::constant:
       return node.value;
-    case Operation::variable: {
-      const std::array<std::int64_t, kVariables.size()> values = {
-          variables.m,   variables.n,   variables.k,         variables.lda,      variables.ldb,
-          variables.ldc, variables.sms, variables.a_k_major, variables.b_k_major};
+    case Operation::variable:
       return values[static_cast<std::size_t>(node.value)];
-    }
     default:
       break;
   }
-  const auto first = evaluate(node.first, variables);
+  const auto first = evaluate(node.first, values);
   if (!first) return first;
   switch (node.operation) {
     case Operation::negate:
@@ -254,7 +261,7 @@ Result<std::int64_t> Expression::evaluate(std::size_t index, const ExpressionVar
     case Operation::invert:
       return std::int64_t{*first == 0};
     case Operation::choose:
-      return evaluate(*first != 0 ? node.second : node.third, variables);
+      return evaluate(*first != 0 ? node.second : node.third, values);
     case Operation::both:
       if (*first == 0) return std::int64_t{0};
       break;
@@ -264,7 +271,7 @@ Result<std::int64_t> Expression::evaluate(std::size_t index, const ExpressionVar
     default:
       break;
   }
-  const auto second = evaluate(node.second, variables);
+  const auto second = evaluate(node.second, values);
   if (!second) return second;
   return apply(node, *first, *second);
 }

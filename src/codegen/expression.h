@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,14 @@ class Expression {
 
   // Error (bad_input): "column 5: ..." with what is accepted there.
   static Result<Expression> parse(std::string_view text);
+  // Over other names; such an expression is evaluated with their values, in order.
+  static Result<Expression> parse(std::string_view text, std::span<const std::string> names);
 
   // Conditions give 1 or 0. && || ?: evaluate only what decides. Error (bad_input): "column 5: ...": a value beyond 64
   // bits, a division by zero.
   Result<std::int64_t> evaluate(const ExpressionVariables& variables) const;
+  // Precondition: as many values as the expression was parsed with names.
+  Result<std::int64_t> evaluate(std::span<const std::int64_t> values) const;
 
   const std::string& text() const { return text_; }
 
@@ -66,7 +71,7 @@ class Expression {
     std::size_t column = 1;                        // of the operator or name
     std::size_t first = 0, second = 0, third = 0;  // operands, indices into nodes_
   };
-  Result<std::int64_t> evaluate(std::size_t index, const ExpressionVariables& variables) const;
+  Result<std::int64_t> evaluate(std::size_t index, std::span<const std::int64_t> values) const;
   Result<std::int64_t> apply(const Node& node, std::int64_t left, std::int64_t right) const;
 
   std::string text_;

@@ -62,16 +62,22 @@ class Instance {
  public:
   Instance(const FreeForm& form, const Problem& problem, const Machine& machine)
       : form_(form), problem_(problem), machine_(machine), variables_(variables_of(problem, machine)) {}
+  Instance(const FreeForm& form, const TaskBinding& binding, const Machine& machine)
+      : form_(form), machine_(machine), binding_(&binding), values_(binding.variables) {
+    for (const Tunable& tunable : form.tune) values_.push_back(chosen(tunable));
+  }
 
   Result<Candidate> make() {
     Candidate candidate;
-    candidate.language = Language::cuda;
-    candidate.arch = form_.arch.empty() ? device_arch() : form_.arch;
-    candidate.source = prelude() + form_.source;
+    candidate.language = form_.language;
     if (form_.order_nondeterministic) {
       candidate.order_nondeterministic = true;
       candidate.nondeterminism_reason = *form_.order_nondeterministic;
     }
+    if (binding_ != nullptr) demand_requirements();
+    if (form_.language == Language::cpp) return make_cpp(std::move(candidate));
+    candidate.arch = form_.arch.empty() ? device_arch() : form_.arch;
+    candidate.source = prelude() + form_.source;
     CudaLaunch launch;
     workspace_bytes_ = value(form_.workspace_bytes, "/workspace_bytes", 0, kMaxWorkspaceBytes);
     launch.workspace_bytes = workspace_bytes_;
@@ -82,14 +88,43 @@ class Instance {
     return candidate;
   }
 
+  Result<std::int64_t> workspace_bytes() {
+    const std::int64_t bytes = value(form_.workspace_bytes, "/workspace_bytes", 0, kMaxWorkspaceBytes);
+    if (complaint_) return bad_input(*complaint_);
+    return bytes;
+  }
+
  private:
+  // A task's kernel is right at every setting of its constants, or it is none.
+  void demand_requirements() {
+    for (std::size_t i = 0; i < form_.required.size(); ++i) {
+      const std::string place = fmt::format("/requires/{}", i);
+      constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+      if (value(form_.required[i], place, -kAny, kAny) != 0) continue;
+      complain(place, fmt::format("'{}' does not hold; a candidate is for every setting of a task's constants",
+                                  form_.required[i].text()));
+    }
+  }
+
+  Result<Candidate> make_cpp(Candidate candidate) {
+    candidate.arch = machine_.avx512 ? "x86-64-v4" : "x86-64-v3";
+    candidate.source = binding_->prologue + prelude() + form_.source;
+    CpuLaunch launch;
+    launch.entry = form_.entry;
+    launch.workspace_bytes = value(form_.workspace_bytes, "/workspace_bytes", 0, kMaxWorkspaceBytes);
+    candidate.launch = std::move(launch);
+    if (complaint_) return bad_input(*complaint_);
+    return candidate;
+  }
+
   void complain(const std::string& place, const std::string& what) {
     if (complaint_) return;
-    complaint_ = fmt::format("{}: {}: {} (for {})", form_.descriptor.string(), place, what, to_string(problem_));
+    complaint_ = fmt::format("{}: {}: {} (for {})", form_.descriptor.string(), place, what,
+                             binding_ == nullptr ? to_string(problem_) : binding_->what);
   }
 
   std::int64_t value(const Expression& expression, const std::string& place, std::int64_t least, std::int64_t most) {
-    const auto result = expression.evaluate(variables_);
+    const auto result = binding_ == nullptr ? expression.evaluate(variables_) : expression.evaluate(values_);
     if (!result) {
       complain(place, fmt::format("{} in '{}'", result.error().message, expression.text()));
       return least;
@@ -118,16 +153,26 @@ class Instance {
       lines += fmt::format("#define {} {}{}\n", name, number < 0 ? fmt::format("({})", number) : std::to_string(number),
                            wide && number >= 0 ? "LL" : "");
     };
-    define("WARPSMITH_BF16", problem_.element == ElementType::bf16 ? 1 : 0);
-    define("WARPSMITH_A_K_MAJOR", variables_.a_k_major);
-    define("WARPSMITH_B_K_MAJOR", variables_.b_k_major);
+    if (binding_ == nullptr) {
+      define("WARPSMITH_BF16", problem_.element == ElementType::bf16 ? 1 : 0);
+      define("WARPSMITH_A_K_MAJOR", variables_.a_k_major);
+      define("WARPSMITH_B_K_MAJOR", variables_.b_k_major);
+    }
+    for (const Tunable& tunable : form_.tune) define(tunable.macro, chosen(tunable));
     for (const auto& [name, expression] : form_.defines) {
       define(name, value(expression, "/defines/" + name, std::numeric_limits<std::int64_t>::min() + 1,
                          std::numeric_limits<std::int64_t>::max()));
     }
     // The compiler's messages then give the lines of the file that a person wrote.
-    if (!lines.empty()) lines += fmt::format("#line 1 \"{}\"\n", form_.source_name);
+    if (!lines.empty() || form_.language == Language::cpp) lines += fmt::format("#line 1 \"{}\"\n", form_.source_name);
     return lines;
+  }
+
+  std::int64_t chosen(const Tunable& tunable) const {
+    for (const auto& [macro, number] : binding_->chosen) {
+      if (macro == tunable.macro) return number;
+    }
+    return tunable.values.front();
   }
 
   KernelLaunch instantiate(const KernelForm& form) {
@@ -174,17 +219,19 @@ class Instance {
   KernelArgument instantiate(const ArgumentForm& form) {
     switch (form.kind) {
       case KernelArgument::Kind::pointer:
+        if (form.named) return KernelArgument::workspace_pointer(binding_->pointers[*form.named]);
         return KernelArgument::pointer_to(form.operand);
       case KernelArgument::Kind::workspace:
         if (workspace_bytes_ == 0) complain(form.place, "a workspace pointer, but \"workspace_bytes\" is 0");
         return KernelArgument::workspace_pointer(
+            (binding_ == nullptr ? 0 : binding_->workspace) +
             value(form.value, form.place + "/workspace", 0, std::max<std::int64_t>(workspace_bytes_ - 1, 0)));
       case KernelArgument::Kind::int32:
         return KernelArgument::integer(small(form.value, form.place + "/int32",
                                              std::numeric_limits<std::int32_t>::min(),
                                              std::numeric_limits<std::int32_t>::max()));
       case KernelArgument::Kind::float32:
-        return KernelArgument::number(form.real);
+        return KernelArgument::number(form.named ? binding_->numbers[*form.named] : form.real);
       case KernelArgument::Kind::alpha:
         return KernelArgument::alpha();
       case KernelArgument::Kind::beta:
@@ -243,9 +290,11 @@ class Instance {
   }
 
   const FreeForm& form_;
-  const Problem& problem_;
+  Problem problem_;
   const Machine& machine_;
   ExpressionVariables variables_;
+  const TaskBinding* binding_ = nullptr;  // of a task; null: a matrix product
+  std::vector<std::int64_t> values_;      // of a task's expressions
   std::int64_t workspace_bytes_ = 0;
   std::optional<std::string> complaint_;
 };
@@ -305,6 +354,14 @@ Result<Candidate> instantiate(const FreeForm& form, const Problem& problem, cons
         fmt::format("{}: not applicable to {}: {}", form.descriptor.string(), to_string(problem), **reason));
   }
   return Instance(form, problem, machine).make();
+}
+
+Result<Candidate> instantiate(const FreeForm& form, const TaskBinding& binding, const Machine& machine) {
+  return Instance(form, binding, machine).make();
+}
+
+Result<std::int64_t> workspace_bytes_of(const FreeForm& form, const TaskBinding& binding) {
+  return Instance(form, binding, Machine()).workspace_bytes();
 }
 
 }  // namespace warpsmith
