@@ -1,7 +1,8 @@
 // warpsmith-nvrtc: compiles one CUDA source with NVRTC, to a cubin or, for a virtual architecture (compute_80), to PTX.
-// Reads a JSON line {"options": [...]} and then the source from stdin; writes the result to --output and {"ok", "log"}
-// (or {"environment"}) to stdout. Its parent limits its memory, time and output. No include path is given, sources that
-// name files are refused, and where the kernel offers Landlock the process cannot open files but NVRTC's own.
+// Reads a JSON line {"options": [...], "headers": [...]} and then the source from stdin; writes the result to --output
+// and {"ok", "log"} (or {"environment"}) to stdout. Its parent limits its memory, time and output. Sources that name
+// files are refused, but for <headers> of the directories that the user has named; where the kernel offers Landlock the
+// process cannot open files but those and NVRTC's own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -112,10 +113,15 @@ bool write_all(int fd, const std::string& bytes) {
   return fsync(fd) == 0;
 }
 
-json compile(const std::string& source, std::vector<std::string> options, int output) {
-  const warpsmith::Status guarded = warpsmith::check_self_contained(source, warpsmith::Includes::none);
+json compile(const std::string& source, std::vector<std::string> options, const std::vector<std::string>& headers,
+             int output) {
+  const warpsmith::Status guarded =
+      warpsmith::check_self_contained(source, headers.empty() ? warpsmith::Includes::none : warpsmith::Includes::named);
   if (!guarded.ok()) return {{"ok", false}, {"log", guarded.error().message}};
-  if (nvrtc_version() >= std::pair(13, 0)) options.insert(options.end(), {"--no-source-include", "--no-cache"});
+  if (nvrtc_version() >= std::pair(13, 0)) options.emplace_back("--no-cache");
+  // Headers include their neighbours; a source without headers has none to look for.
+  if (nvrtc_version() >= std::pair(13, 0) && headers.empty()) options.emplace_back("--no-source-include");
+  for (const std::string& directory : headers) options.push_back("--include-path=" + directory);
   Program program(source);
   const nvrtcResult result = program.compile(options);
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
@@ -146,8 +152,11 @@ int serve(const char* output_path) {
     return 0;
   }
   load_builtins();
-  restrict_files(nvrtc_library().parent_path());
-  answer(compile(input.substr(newline + 1), request["options"].get<std::vector<std::string>>(), output));
+  const auto headers = request.value("headers", std::vector<std::string>());
+  std::vector<std::string> readable = headers;
+  readable.push_back(nvrtc_library().parent_path().string());
+  restrict_files(readable);
+  answer(compile(input.substr(newline + 1), request["options"].get<std::vector<std::string>>(), headers, output));
   return 0;
 }
 

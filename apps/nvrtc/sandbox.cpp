@@ -21,18 +21,22 @@ constexpr std::uint64_t kAllRights =
 
 }  // namespace
 
-bool restrict_files(const std::string& readable) {
+bool restrict_files(const std::vector<std::string>& readable) {
   landlock_ruleset_attr ruleset{};
   ruleset.handled_access_fs = kAllRights;
   const int fd = static_cast<int>(syscall(SYS_landlock_create_ruleset, &ruleset, sizeof(ruleset), 0));
   if (fd < 0) return false;
-  landlock_path_beneath_attr rule{};
-  rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
-  rule.parent_fd = open(readable.c_str(), O_PATH | O_CLOEXEC);
+  bool granted = true;
+  for (const std::string& directory : readable) {
+    landlock_path_beneath_attr rule{};
+    rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
+    rule.parent_fd = open(directory.c_str(), O_PATH | O_CLOEXEC);
+    granted =
+        granted && rule.parent_fd >= 0 && syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
+    if (rule.parent_fd >= 0) close(rule.parent_fd);
+  }
   const bool restricted =
-      rule.parent_fd >= 0 && syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0 &&
-      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == 0;
-  if (rule.parent_fd >= 0) close(rule.parent_fd);
+      granted && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == 0;
   close(fd);
   return restricted;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -43,6 +44,46 @@ std::vector<std::string> nvrtc_flags(const std::string& arch) {
           "--ptxas-options=--warn-on-spills"};
 }
 
+// Directories whose headers CUDA candidates may include, because the user has named them in WARPSMITH_HEADERS. The
+// digest, of every file's name, size and time, is part of the key.
+struct Headers {
+  std::vector<std::string> directories;
+  std::string digest;
+};
+
+// Nothing for a source that includes nothing. Error: environment, for a directory that is not there.
+Result<Headers> headers_of(const Candidate& candidate) {
+  Headers headers;
+  const char* named = std::getenv("WARPSMITH_HEADERS");
+  if (named == nullptr || candidate.language != Language::cuda) return headers;
+  if (candidate.source.find("include") == std::string::npos) return headers;
+  HashInput digest;
+  std::string_view rest = named;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::string directory(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (directory.empty()) continue;
+    std::error_code error;
+    const fs::path whole = fs::canonical(directory, error);
+    if (error || !fs::is_directory(whole, error)) {
+      return environment_error(fmt::format("WARPSMITH_HEADERS: there is no directory {}", directory));
+    }
+    headers.directories.push_back(whole.string());
+    std::vector<std::string> files;
+    for (fs::recursive_directory_iterator at(whole, error), last; !error && at != last; at.increment(error)) {
+      std::error_code ignored;
+      if (!at->is_regular_file(ignored)) continue;
+      files.push_back(fmt::format("{} {} {}", at->path().string(), at->file_size(ignored),
+                                  at->last_write_time(ignored).time_since_epoch().count()));
+    }
+    std::sort(files.begin(), files.end());
+    for (const std::string& file : files) digest.add(file);
+  }
+  headers.digest = digest.hex();
+  return headers;
+}
+
 // No -ffast-math: NaN and Inf keep their meaning. Contraction to FMA is on by default.
 std::vector<std::string> host_flags(const std::string& arch) {
   return {"-std=c++20",         "-O3",   "-march=" + arch, "-mtune=native", "-fno-math-errno",
@@ -55,12 +96,13 @@ bool plain_arch(const std::string& arch) {
   });
 }
 
-std::string cache_key(const CompilerIdentity& compiler, const std::vector<std::string>& flags,
+std::string cache_key(const CompilerIdentity& compiler, const std::vector<std::string>& flags, const Headers& headers,
                       const std::string& source) {
   HashInput input;
   input.add(compiler.identity);
   input.add(kRules);
   for (const std::string& flag : flags) input.add(flag);
+  if (!headers.directories.empty()) input.add(headers.digest);
   return input.add(source).hex();
 }
 
@@ -131,11 +173,11 @@ struct Compiled {
 
 // The helper answers on stdout with one JSON object: {"ok", "log"} or {"environment": "..."}.
 Result<Compiled> run_nvrtc(const CompilerOptions& options, const CompilerIdentity& compiler,
-                           const std::vector<std::string>& flags, const std::string& source, const fs::path& draft,
-                           const std::string& binary) {
+                           const std::vector<std::string>& flags, const Headers& headers, const std::string& source,
+                           const fs::path& draft, const std::string& binary) {
   ProcessRequest request = limited_request(options, draft);
   request.argv = {compiler.program.string(), "--output", (draft / binary).string()};
-  request.stdin_text = nlohmann::json{{"options", flags}}.dump() + "\n" + source;
+  request.stdin_text = nlohmann::json{{"options", flags}, {"headers", headers.directories}}.dump() + "\n" + source;
   request.limits.output_bytes = 8 << 20;
   request.limits.file_bytes = kLargestCubin;
   Result<ProcessOutput> output = run_process(request);
@@ -169,9 +211,10 @@ Compiler::Compiler(CompilerOptions options)
 std::optional<Artifact> Compiler::find(const Candidate& candidate) const {
   const bool cuda = candidate.language == Language::cuda;
   const Result<CompilerIdentity> compiler = cuda ? identities_->nvrtc() : identities_->host();
-  if (!compiler.ok() || !plain_arch(candidate.arch)) return std::nullopt;
+  const Result<Headers> headers = headers_of(candidate);
+  if (!compiler.ok() || !headers.ok() || !plain_arch(candidate.arch)) return std::nullopt;
   const std::string key =
-      cache_key(*compiler, cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch), candidate.source);
+      cache_key(*compiler, cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch), *headers, candidate.source);
   return load_entry(options_.cache, key, names_of(candidate), candidate.source);
 }
 
@@ -180,24 +223,27 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   if (!plain_arch(candidate.arch)) return failure(fmt::format("'{}' is not an architecture", candidate.arch));
   const Result<CompilerIdentity> compiler = cuda ? identities_->nvrtc() : identities_->host();
   if (!compiler.ok()) return compiler.error();
+  const Result<Headers> headers = headers_of(candidate);
+  if (!headers.ok()) return headers.error();
   const std::vector<std::string> flags = cuda ? nvrtc_flags(candidate.arch) : host_flags(candidate.arch);
   const EntryNames& names = names_of(candidate);
   Artifact artifact;
-  artifact.key = cache_key(*compiler, flags, candidate.source);
+  artifact.key = cache_key(*compiler, flags, *headers, candidate.source);
   if (std::optional<Artifact> entry = load_entry(options_.cache, artifact.key, names, candidate.source)) return *entry;
 
   if (candidate.source.size() > kLargestSource) {
     return failure(
         fmt::format("the source has {} bytes; at most {} are accepted", candidate.source.size(), kMaxSourceBytes));
   }
-  const Status guarded = check_self_contained(candidate.source, cuda ? Includes::none : Includes::system);
+  const Includes allowed = !cuda ? Includes::system : headers->directories.empty() ? Includes::none : Includes::named;
+  const Status guarded = check_self_contained(candidate.source, allowed);
   if (!guarded.ok()) return guarded.error();
   Result<EntryDraft> draft = EntryDraft::create(options_.cache);
   if (!draft.ok()) return draft.error();
   const Status written = write_file_atomic(draft->path() / names.source, candidate.source);
   if (!written.ok()) return written.error();
   const Result<Compiled> compiled =
-      cuda ? run_nvrtc(options_, *compiler, flags, candidate.source, draft->path(), names.binary)
+      cuda ? run_nvrtc(options_, *compiler, flags, *headers, candidate.source, draft->path(), names.binary)
            : run_host(options_, *compiler, flags, draft->path());
   if (!compiled.ok()) return compiled.error();
   if (&names == &kCudaNames) {

@@ -128,7 +128,7 @@ class Guard {
     line_start_ = false;
     skip_blanks_and_comments();
     const std::string_view name = take_word();
-    if (name == "include" && allowed_ == Includes::system) return system_include(where);
+    if (name == "include" && allowed_ != Includes::none) return system_include(where);
     if (name == "pragma") return pragma(where);
     constexpr std::array<std::string_view, 4> kReaders = {"include", "include_next", "import", "embed"};
     for (const std::string_view reader : kReaders) {
@@ -169,7 +169,7 @@ class Guard {
     skip_blanks_and_comments();
     const std::size_t end = text_.find_first_of(">\n", at_);
     if (peek() != '<' || end == std::string::npos || text_[end] != '>') {
-      return refuse(where, "#include of anything but <a system header>");
+      return refuse(where, "#include of anything but <a header>");
     }
     const std::string_view name = std::string_view(text_).substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;

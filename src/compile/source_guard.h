@@ -10,6 +10,7 @@ namespace warpsmith {
 
 enum class Includes {
   none,    // CUDA: a candidate needs no header
+  named,   // CUDA, where the user has named directories of headers: <name> below these
   system,  // C++: <name> of the compiler's own search path only
 };
 

@@ -117,6 +117,47 @@ TEST_F(Nvrtc, FilesAreNotRead) {
   }
 }
 
+// WARPSMITH_HEADERS: what the user has named can be included, and nothing else.
+TEST_F(Nvrtc, ReadsHeadersOfDirectoriesThatTheUserNames) {
+  const fs::path directory = scratch_.path() / "headers";
+  fs::create_directories(directory / "mine");
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(directory / "mine" / name) << text;
+  };
+  write("scale.h", "#pragma once\n#include \"factor.h\"\n__device__ float scale(float x) { return x * kFactor; }\n");
+  write("factor.h", "constexpr float kFactor = 3;\n");
+  std::ofstream(scratch_.path() / "secret.h") << "#error top_secret_word\n";
+  const std::string use = "extern \"C\" __global__ void f(float* p) { p[0] = scale(p[0]); }\n";
+  const Candidate candidate = cuda_candidate("#include <mine/scale.h>\n" + use);
+  EXPECT_FALSE(Compiler(options_).compile(candidate).ok()) << "nobody has named the directory";
+  setenv("WARPSMITH_HEADERS", ("/nonexistent:" + directory.string()).c_str(), 1);
+  const Result<Artifact> missing = Compiler(options_).compile(candidate);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().kind, ErrorKind::environment) << missing.error().message;
+  setenv("WARPSMITH_HEADERS", directory.c_str(), 1);
+  const Result<Artifact> first = Compiler(options_).compile(candidate);
+  const Result<Artifact> again = Compiler(options_).compile(candidate);
+  write("factor.h", "constexpr float kFactor = 300;\n");
+  const Result<Artifact> changed = Compiler(options_).compile(candidate);
+  for (const char* source : {"#include \"mine/scale.h\"\n", "#include <../secret.h>\n",
+                             "#include <mine/../../secret.h>\n", "#include </etc/passwd>\n"}) {
+    const Result<Artifact> made = Compiler(options_).compile(cuda_candidate(source + use));
+    ASSERT_FALSE(made.ok()) << source;
+    EXPECT_NE(made.error().message.find("is not accepted"), std::string::npos) << made.error().message;
+    EXPECT_EQ(made.error().message.find("top_secret_word"), std::string::npos) << made.error().message;
+  }
+  const Result<Artifact> absent = Compiler(options_).compile(cuda_candidate("#include <cuda_fp16.h>\n" + use));
+  unsetenv("WARPSMITH_HEADERS");
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  ASSERT_TRUE(again.ok() && changed.ok());
+  EXPECT_FALSE(first->from_cache);
+  EXPECT_TRUE(again->from_cache);
+  EXPECT_FALSE(changed->from_cache) << "a header has changed";
+  EXPECT_NE(first->key, changed->key);
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.error().kind, ErrorKind::failed) << absent.error().message;
+}
+
 // The helper refuses by itself, too: it trusts nobody's earlier check.
 TEST_F(Nvrtc, TheHelperGuardsItself) {
   ProcessRequest request;

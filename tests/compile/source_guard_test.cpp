@@ -91,6 +91,16 @@ TEST(SourceGuard, SystemIncludesOnlyByPlainName) {
   }
 }
 
+TEST(SourceGuard, HeadersOfNamedDirectoriesOnlyByPlainName) {
+  const auto accepted = [](const char* source) { return check_self_contained(source, Includes::named).ok(); };
+  EXPECT_TRUE(accepted("#include <cute/tensor.hpp>\n#define JOIN(a, b) a##b\nvoid f() { asm(\"mov.u32 %0, 1;\"); }\n"));
+  for (const char* source :
+       {"#include \"x.h\"\n", "#include </etc/passwd>\n", "#include <cute/../../x>\n", "#include MACRO\n",
+        "#embed <x>\n", "#include_next <x>\n", "import <x>;\n", "#if __has_include(<x>)\n#endif\n"}) {
+    EXPECT_FALSE(accepted(source)) << source;
+  }
+}
+
 // The host's assembler reads files, and a macro can spell its directives in any way.
 TEST(SourceGuard, CppHoldsNoAssemblyText) {
   for (const char* source :
