@@ -8,6 +8,8 @@
 #include "evaluate/cpu/cpu_backend.h"
 #include "evaluate/cpu/machine_facts.h"
 #include "evaluate/cpu/openblas_coretype.h"
+#include "evaluate/task_judge.h"
+#include "task/service.h"
 
 #ifdef __SANITIZE_ADDRESS__
 // A candidate's crash reaches the parent as the signal that it is, in this build too.
@@ -32,7 +34,8 @@ int main(int argc, char** argv) {
   }
   try {
     warpsmith::CpuBackend backend(threads);
-    return warpsmith::serve_worker(backend);
+    const auto tasks = warpsmith::task::make_task_service(warpsmith::task::make_cpu_factory(backend.machine()));
+    return warpsmith::serve_worker(backend, *tasks);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 3;

@@ -11,6 +11,8 @@
 #include "evaluate/cuda/cuda_backend.h"
 #include "evaluate/cuda/sanitizer_run.h"
 #include "evaluate/protocol.h"
+#include "evaluate/task_judge.h"
+#include "task/cuda/cuda_task_device.h"
 
 namespace {
 
@@ -63,5 +65,7 @@ int main(int argc, char** argv) {
   if (!sanitize.empty()) return run_request(sanitize, device);
   auto backend = warpsmith::make_cuda_backend(device);
   if (!backend.ok()) return report(backend.error());
-  return warpsmith::serve_worker(**backend);
+  const auto tasks =
+      warpsmith::task::make_task_service(warpsmith::task::make_cuda_factory((*backend)->machine(), device));
+  return warpsmith::serve_worker(**backend, *tasks);
 }

@@ -33,7 +33,8 @@ struct TimingEffort {
   int min_samples = 9;   // batches per series
   TimingMode mode = TimingMode::offline;
   ServerLoad server{};
-  // evaluate(): a few cold batches first; the rest only for a candidate that they show near the best so far or better.
+  // evaluate(): a few cold batches first; the rest only for a candidate that they show near the best so far or better,
+  // and for none where `seconds` is 0.
   bool screening = false;
   double exhaustive_seconds = 0;            // compare(): of searching all configurations of cuBLASLt; 0: not searched
   std::vector<std::string> baselines = {};  // compare(): only those whose names start with one of these; empty: all

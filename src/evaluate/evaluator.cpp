@@ -16,6 +16,7 @@
 #include "base/subprocess.h"
 #include "evaluate/protocol.h"
 #include "evaluate/survey.h"
+#include "evaluate/task_judge.h"
 #include "evaluate/timing.h"
 
 namespace warpsmith {
@@ -34,7 +35,7 @@ struct WorkerLoss {
 
 using Exchange = std::variant<nlohmann::json, Error, WorkerLoss>;
 
-class ProcessEvaluator final : public Evaluator {
+class ProcessEvaluator final : public Evaluator, public TaskJudge {
  public:
   explicit ProcessEvaluator(EvaluatorOptions options) : options_(std::move(options)) {
     if (options_.worker.empty()) {
@@ -44,6 +45,7 @@ class ProcessEvaluator final : public Evaluator {
   }
 
   const Machine& machine() const override { return machine_; }
+  const Machine& device() const override { return machine_; }
 
   // Starts a worker unless one is there.
   Status ensure_worker() {
@@ -90,6 +92,21 @@ class ProcessEvaluator final : public Evaluator {
     confirm_leap(request, verdict);
     verdict.resources = artifact.resources;
     verdict.compile_seconds = artifact.seconds;
+    return verdict;
+  }
+
+  Verdict judge_task(const std::string& identity, const nlohmann::json& task, double best_us,
+                     const TimingEffort& effort) override {
+    WorkerRequest request;
+    request.operation = "task";
+    request.problem = "task " + identity;
+    request.seed = options_.seed;
+    request.effort = effort;
+    request.task = task;
+    request.best_us = best_us;
+    request.too_slow_us = best_us > 0 ? best_us * options_.limits.too_slow_factor : 0;
+    Verdict verdict = judge(request);
+    confirm_leap(request, verdict);
     return verdict;
   }
 
@@ -241,7 +258,7 @@ class ProcessEvaluator final : public Evaluator {
   // believed; nullopt: it is confirmed, and `gate` says how. dependent: the time is one with dependent launch.
   std::optional<std::string> disagreement(WorkerRequest request, double time_us, const std::string& reason,
                                           GateResult& gate, bool dependent = false) {
-    request.operation = "evaluate";
+    if (request.operation != "task") request.operation = "evaluate";
     request.effort.mode = TimingMode::offline;
     request.effort.screening = false;
     request.best_us = request.too_slow_us = 0;
@@ -338,7 +355,8 @@ class ProcessEvaluator final : public Evaluator {
   // Sends a request and follows the worker through its stages to its answer, or to its end.
   Exchange exchange(const WorkerRequest& request) {
     std::string current = request.operation == "machine" ? kStarting : stage::kPrepare;
-    planned_seconds_ = planned_seconds(request.effort, request.operation == "evaluate" ? 1 : kMostSubjects);
+    planned_seconds_ = planned_seconds(
+        request.effort, request.operation == "evaluate" || request.operation == "task" ? 1 : kMostSubjects);
     exhaustive_seconds_ = kExhaustiveShare * request.effort.exhaustive_seconds;
     if (!worker_->send(nlohmann::json(request).dump())) return lose_worker(current, false);
     std::string line;
@@ -464,6 +482,12 @@ Result<std::unique_ptr<Evaluator>> Evaluator::start(const EvaluatorOptions& opti
   auto evaluator = std::make_unique<ProcessEvaluator>(options);
   if (const Status ready = evaluator->ensure_worker(); !ready) return ready.error();
   return std::unique_ptr<Evaluator>(std::move(evaluator));
+}
+
+Result<std::unique_ptr<TaskJudge>> TaskJudge::start(const EvaluatorOptions& options) {
+  auto evaluator = std::make_unique<ProcessEvaluator>(options);
+  if (const Status ready = evaluator->ensure_worker(); !ready) return ready.error();
+  return std::unique_ptr<TaskJudge>(std::move(evaluator));
 }
 
 }  // namespace warpsmith

@@ -14,11 +14,6 @@ namespace warpsmith {
 
 namespace {
 
-struct GateInput {
-  std::string gate;
-  GateStep step;
-};
-
 // What scaled problems are scaled by, gate after gate. With beta = 0 C holds poison, which must not be read: so in the
 // first gate, and in those that launch on what C holds already.
 constexpr Factors kPlain = {1, 0};
@@ -55,8 +50,7 @@ class GateRunner {
  public:
   GateRunner(Backend& backend, const GateOptions& options) : backend_(backend), options_(options) {}
 
-  GateReport run() && {
-    const auto inputs = gate_inputs(options_.seed, options_.fresh_seed, options_.accumulator);
+  GateReport run(const std::vector<GateInput>& inputs) && {
     bool passed = run_normal(inputs.front());
     for (std::size_t i = 1; passed && i + 1 < inputs.size(); ++i) {
       passed = run_input(inputs[i]);
@@ -83,12 +77,12 @@ class GateRunner {
   }
 
   // Every element written, red zones and inputs intact.
-  static GateResult coverage(const GateStep& step, const GateObservation& seen) {
+  GateResult coverage(const GateStep& step, const GateObservation& seen) const {
     GateResult result{"coverage", true, {}, 0};
     if (seen.unwritten != 0) {
       result.passed = false;
-      result.detail = fmt::format("{} elements of C still hold the poison 0x{:04x}: they were not written",
-                                  seen.unwritten, step.poison);
+      result.detail = fmt::format("{} elements of {} still hold the poison 0x{:04x}: they were not written",
+                                  seen.unwritten, options_.output, step.poison);
       return result;
     }
     result.passed = seen.untouched.passed;
@@ -157,9 +151,10 @@ class GateRunner {
     for (const GateStep& step : {input.step, stale}) {
       const auto seen = observe(step);
       if (!seen) return false;
-      const char* when = step.place == GateStep::Place::kept
-                             ? "with other data at the same addresses and nothing reset"
-                             : "launched once more with poison scattered in C and nothing reset";
+      const std::string when =
+          step.place == GateStep::Place::kept
+              ? "with other data at the same addresses and nothing reset"
+              : fmt::format("launched once more with poison scattered in {} and nothing reset", options_.output);
       GateResult covered = coverage(step, *seen);
       if (covered.passed && seen->judged.passed) {
         if (!seen->judged.precision.good()) return record(precision_gate(seen->judged.precision, when));
@@ -277,6 +272,12 @@ Status prepare_gates(Backend& backend, std::uint64_t seed, std::uint64_t fresh_s
   return ok_status();
 }
 
-GateReport run_gates(Backend& backend, const GateOptions& options) { return GateRunner(backend, options).run(); }
+GateReport run_gates(Backend& backend, const GateOptions& options) {
+  return run_gates(backend, options, gate_inputs(options.seed, options.fresh_seed, options.accumulator));
+}
+
+GateReport run_gates(Backend& backend, const GateOptions& options, const std::vector<GateInput>& inputs) {
+  return GateRunner(backend, options).run(inputs);
+}
 
 }  // namespace warpsmith

@@ -24,6 +24,7 @@ struct GateOptions {
   bool order_nondeterministic = false;  // declared by the candidate: repeatability is then not demanded
   std::string nondeterminism_reason{};
   AccumulatorType accumulator = AccumulatorType::f32;  // the problem's
+  std::string output = "C";                            // what the candidate writes, in words
 };
 
 struct GateReport {
@@ -33,6 +34,12 @@ struct GateReport {
   bool strayed = false;  // the candidate wrote where it must not: nothing in this process is to be trusted any more
 
   bool passed() const { return !crash && !fault && (gates.empty() || gates.back().passed); }
+};
+
+// A gate that compares one run of the candidate with a reference.
+struct GateInput {
+  std::string gate;  // "freshness" and "state" have meanings of their own; of the last one, "state", a run more is made
+  GateStep step;
 };
 
 // A seed from the operating system.
@@ -47,5 +54,7 @@ GateResult precision_gate(const Precision& precision, std::string_view when);
 
 // Runs the gates in order and stops at the first failure. Precondition: a problem is prepared and a candidate loaded.
 GateReport run_gates(Backend& backend, const GateOptions& options);
+// The same of these, the first of which is also the data of `coverage` and `repeatability`.
+GateReport run_gates(Backend& backend, const GateOptions& options, const std::vector<GateInput>& inputs);
 
 }  // namespace warpsmith

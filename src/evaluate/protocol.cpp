@@ -16,6 +16,7 @@ void to_json(nlohmann::json& json, const WorkerRequest& request) {
           {"best_us", request.best_us},
           {"too_slow_us", request.too_slow_us}};
   if (!request.survey.is_null()) json["survey"] = request.survey;
+  if (!request.task.is_null()) json["task"] = request.task;
 }
 
 void from_json(const nlohmann::json& json, WorkerRequest& request) {
@@ -31,6 +32,7 @@ void from_json(const nlohmann::json& json, WorkerRequest& request) {
   json.at("best_us").get_to(request.best_us);
   json.at("too_slow_us").get_to(request.too_slow_us);
   request.survey = json.value("survey", nlohmann::json());
+  request.task = json.value("task", nlohmann::json());
 }
 
 void to_json(nlohmann::json& json, const ComparisonReport& report) {

@@ -25,8 +25,8 @@ inline constexpr const char* kTiming = "timing";
 }  // namespace stage
 
 struct WorkerRequest {
-  std::string operation;  // "machine", "peers", "evaluate", "compare", "baselines", "self" or "survey"
-  std::string problem;    // to_string(Problem)
+  std::string operation;  // "machine", "peers", "evaluate", "compare", "baselines", "self" "survey" or "task"
+  std::string problem;    // to_string(Problem); of a task its identity
   std::uint64_t seed = 1;
   TimingEffort effort;
   // evaluate and compare:
@@ -37,6 +37,7 @@ struct WorkerRequest {
   double best_us = 0;      // evaluate: cold time of the best so far; 0: none
   double too_slow_us = 0;  // evaluate: stop early beyond this; 0: never
   nlohmann::json survey;   // survey: a SurveyRequest, beside which nothing above counts
+  nlohmann::json task;     // task: what its service is given
 };
 void to_json(nlohmann::json& json, const WorkerRequest& request);
 void from_json(const nlohmann::json& json, WorkerRequest& request);

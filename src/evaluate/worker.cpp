@@ -13,6 +13,7 @@
 #include "evaluate/paired_score.h"
 #include "evaluate/protocol.h"
 #include "evaluate/survey.h"
+#include "evaluate/task_judge.h"
 #include "evaluate/timing.h"
 
 namespace warpsmith {
@@ -27,7 +28,7 @@ constexpr const char* kTimedOutputs = "timed-outputs";
 
 class Worker {
  public:
-  explicit Worker(Backend& backend) : backend_(backend) {}
+  explicit Worker(Backend& backend, TaskService* tasks = nullptr) : backend_(backend), tasks_(tasks) {}
 
   int serve() {
     std::string line;
@@ -49,6 +50,7 @@ class Worker {
       if (request.operation == "baselines") return wrap(baselines(request));
       if (request.operation == "self") return wrap(against_itself(request));
       if (request.operation == "survey") return wrap(survey(request));
+      if (request.operation == "task" && tasks_ != nullptr) return wrap(evaluate_task(request));
       if (request.operation == "peers") return {{"done", backend_.peers()}};
       return {{"error", error_to_json(failure("unknown operation " + request.operation))}};
     } catch (const nlohmann::json::exception& error) {
@@ -212,12 +214,18 @@ class Worker {
     return verdict;
   }
 
+  Result<Verdict> evaluate_task(const WorkerRequest& request) {
+    return tasks_->evaluate({request.task, request.seed, request.effort, request.best_us, request.too_slow_us},
+                            {[this](const char* stage) { announce(stage); }, [this] { poisoned(); }});
+  }
+
   void time_candidate(const WorkerRequest& request, Verdict& verdict) {
-    if (request.effort.screening && request.best_us > 0) {
+    const bool only = request.effort.screening && request.effort.seconds == 0;
+    if (only || (request.effort.screening && request.best_us > 0)) {
       TimingPlan screening = screening_plan(request);
       screening.subjects = {{0, "candidate", false}};
       const auto measured = time_by(screening, request, verdict);
-      if (!measured || measured->cold.median_us > request.best_us) return;
+      if (only || !measured || measured->cold.median_us > request.best_us) return;
     }
     TimingPlan plan = plan_for(request);
     plan.subjects = {candidate_subject(request)};
@@ -389,6 +397,7 @@ class Worker {
   }
 
   Backend& backend_;
+  TaskService* tasks_;
   ParentChannel channel_;
   std::optional<Problem> problem_;
   std::map<std::uint64_t, std::uint64_t> seeds_;  // whose references are made, each with the fresh seed beside it
@@ -401,5 +410,6 @@ class Worker {
 }  // namespace
 
 int serve_worker(Backend& backend) { return Worker(backend).serve(); }
+int serve_worker(Backend& backend, TaskService& tasks) { return Worker(backend, &tasks).serve(); }
 
 }  // namespace warpsmith

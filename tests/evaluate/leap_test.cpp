@@ -229,6 +229,15 @@ TEST_F(Leap, ScreeningSparesTheSlow) {
   verdict = evaluate(0, true);  // nothing to compare with
   EXPECT_GT(verdict.accepted()->measurement.warm.samples, 0);
   EXPECT_EQ(evaluate(3, true).kind(), "too-slow");
+  TimingEffort effort;
+  effort.seconds = 0;
+  effort.screening = true;
+  for (const double best_us : {0.0, 10.5}) {  // and no more, whatever it shows
+    verdict = evaluator_->evaluate(problem_, candidate_, {}, best_us, effort);
+    ASSERT_EQ(verdict.kind(), "accepted");
+    EXPECT_EQ(verdict.accepted()->measurement.warm.samples, 0);
+    EXPECT_LE(verdict.accepted()->measurement.cold.samples, 5);
+  }
 }
 
 TEST_F(Leap, AnExhaustiveSearchNeedsALibraryThatHasOne) {

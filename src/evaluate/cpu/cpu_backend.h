@@ -21,7 +21,7 @@
 
 namespace warpsmith {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads);
   ~CpuBackend() override;

@@ -112,6 +112,10 @@ double GraphTimer::replay(const ArmedGraph& graph, TimingOperands& operands, std
     graph.launch(0, 0, stream_);  // fetches A and B again
     operands.poison(0, 1, poison);
   }
+  return replay(graph, restore);
+}
+
+double GraphTimer::replay(const ArmedGraph& graph, const std::function<void()>& restore) {
   if (restore) restore();
   if (graph.cold) flush_l2();
   return timed([&] { check(cudaGraphLaunch(graph.exec.get(), stream_), "cudaGraphLaunch"); }) / graph.launches;

@@ -42,6 +42,9 @@ class GraphTimer {
   double replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison,
                 const std::function<void()>& restore);
 
+  // The same of outputs that the caller has poisoned, on cold operands.
+  double replay(const ArmedGraph& graph, const std::function<void()>& restore);
+
   // Replays for `seconds`, so that clocks and temperature settle where the work takes them.
   void preheat(const ArmedGraph& graph, double seconds);
 
