@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "evaluate/resource_gate.h"
 #include "search/kernel_files.h"
+#include "search/named_candidate.h"
 
 namespace warpsmith {
 
@@ -18,8 +19,8 @@ namespace {
 
 constexpr std::string_view kWrong = "wrong";  // Verdict::kind() of verdict::Wrong
 
-// The fastest accepted recipes of the archive, best first, each once.
-Result<std::vector<Recipe>> fastest_recipes(Archive& archive, const Archive::Scope& scope, int count) {
+// The names of the archive's fastest accepted candidates, best first, each once.
+Result<std::vector<std::string>> fastest_candidates(Archive& archive, const Archive::Scope& scope, int count) {
   const auto history = archive.summaries(scope);
   if (!history) return history.error();
   std::vector<std::pair<double, std::string>> accepted;
@@ -30,15 +31,16 @@ Result<std::vector<Recipe>> fastest_recipes(Archive& archive, const Archive::Sco
     if (attempt.cold_us) accepted.emplace_back(*attempt.cold_us, attempt.recipe);
   }
   std::sort(accepted.begin(), accepted.end());
-  std::vector<Recipe> recipes;
+  std::vector<std::string> names;
   std::set<std::string> seen;
-  for (const auto& [time_us, text] : accepted) {
-    if (static_cast<int>(recipes.size()) == count) break;
-    if (wrong.count(text) != 0 || !seen.insert(text).second) continue;
-    const auto recipe = parse_recipe(text);
-    if (recipe && is_legal(*recipe, scope.problem, scope.machine)) recipes.push_back(*recipe);
+  for (const auto& [time_us, name] : accepted) {
+    if (static_cast<int>(names.size()) == count) break;
+    if (wrong.count(name) != 0 || !seen.insert(name).second) continue;
+    const auto recipe = parse_recipe(name);
+    const bool legal = recipe && is_legal(*recipe, scope.problem, scope.machine);
+    if (legal || is_free_form_name(name)) names.push_back(name);
   }
-  return recipes;
+  return names;
 }
 
 struct Built {
@@ -46,8 +48,7 @@ struct Built {
   Artifact artifact;
 };
 
-Result<Built> build(const Recipe& recipe, const Archive::Scope& scope, const Compiler& compiler) {
-  auto candidate = generate(recipe, scope.problem, scope.machine);
+Result<Built> build(Result<Candidate> candidate, const Compiler& compiler) {
   if (!candidate) return candidate.error();
   auto artifact = compiler.compile(*candidate);
   if (!artifact) return artifact.error();
@@ -57,33 +58,36 @@ Result<Built> build(const Recipe& recipe, const Archive::Scope& scope, const Com
 }
 
 struct Finalist {
-  Recipe recipe;
+  std::string name;
+  Candidate candidate;
+  Artifact artifact;
   AttemptRecord attempt;
   double time_us = 0;
 };
 
 // Those that pass every gate once more, the fastest first; last_reason: why the last of the others did not.
-Result<std::vector<Finalist>> measure_again(const std::vector<Recipe>& recipes, const ConcludeOptions& options,
+Result<std::vector<Finalist>> measure_again(const std::vector<std::string>& names, const ConcludeOptions& options,
                                             const Compiler& compiler, Evaluator& evaluator, Archive& archive,
                                             const std::function<void(const std::string&)>& on_step,
                                             std::string& last_reason) {
   std::vector<Finalist> finalists;
-  for (const Recipe& recipe : recipes) {
-    on_step("measuring again: " + to_short_string(recipe));
-    const auto built = build(recipe, options.scope, compiler);
+  for (const std::string& name : names) {
+    on_step("measuring again: " + short_name(name));
+    auto built = build(named_candidate(name, options.scope, &archive), compiler);
     if (!built) {
       last_reason = built.error().message;
       continue;
     }
     AttemptRecord attempt;
-    attempt.recipe = to_string(recipe);
+    attempt.recipe = name;
     attempt.source_hash = sha256_hex(built->candidate.source);
     attempt.policy = "finalist";
     attempt.verdict =
         evaluator.evaluate(options.scope.problem, built->candidate, built->artifact, 0, options.finalist_effort);
     if (const Status status = archive.record(options.scope, attempt); !status) return status.error();
     if (const auto* accepted = attempt.verdict.accepted(); accepted != nullptr) {
-      finalists.push_back({recipe, attempt, accepted->measurement.cold.median_us});
+      const double time_us = accepted->measurement.cold.median_us;
+      finalists.push_back({name, std::move(built->candidate), std::move(built->artifact), attempt, time_us});
     } else {
       last_reason = attempt.verdict.describe();
     }
@@ -93,17 +97,18 @@ Result<std::vector<Finalist>> measure_again(const std::vector<Recipe>& recipes, 
   return finalists;
 }
 
-// On the first of the sanitizer's problems that the recipe can be made for.
-SanitizerReport sanitize(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler) {
+// On the first of the sanitizer's problems that the candidate can be made for.
+SanitizerReport sanitize(const std::string& name, const ConcludeOptions& options, const Compiler& compiler,
+                         Archive& archive) {
   if (!is_cuda(options.scope.target)) return sanitizer_not_run("it watches CUDA kernels only");
   if (!options.sanitize) return sanitizer_not_run("not asked for");
   for (const Problem& problem : sanitizer_problems(options.scope.problem)) {
     Archive::Scope scope = options.scope;
     scope.problem = problem;
-    const auto built = build(recipe, scope, compiler);
+    const auto built = build(named_candidate(name, scope, &archive), compiler);
     if (built) return run_sanitizer(problem, built->candidate, built->artifact, options.sanitizer);
   }
-  return sanitizer_not_run("the recipe cannot be built");
+  return sanitizer_not_run("the candidate cannot be built for the sanitizer's sizes");
 }
 
 }  // namespace
@@ -128,7 +133,7 @@ Result<Conclusion> conclude_with(const std::string& name, const Candidate& candi
 
 Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler,
                                  Evaluator& evaluator) {
-  const auto built = build(recipe, options.scope, compiler);
+  const auto built = build(generate(recipe, options.scope.problem, options.scope.machine), compiler);
   if (!built) return built.error();
   auto conclusion = conclude_with(to_string(recipe), built->candidate, built->artifact, options, evaluator);
   if (!conclusion) return conclusion.error();
@@ -142,15 +147,15 @@ Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& op
 
 Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& compiler, Evaluator& evaluator,
                             Archive& archive, const std::function<void(const std::string&)>& on_step) {
-  const auto recipes = fastest_recipes(archive, options.scope, options.finalists);
-  if (!recipes) return recipes.error();
+  const auto names = fastest_candidates(archive, options.scope, options.finalists);
+  if (!names) return names.error();
   std::string last_reason = "no candidate was accepted";
-  const auto finalists = measure_again(*recipes, options, compiler, evaluator, archive, on_step, last_reason);
+  const auto finalists = measure_again(*names, options, compiler, evaluator, archive, on_step, last_reason);
   if (!finalists) return finalists.error();
   for (const Finalist& finalist : *finalists) {
-    const std::string name = to_short_string(finalist.recipe);
+    const std::string name = short_name(finalist.name);
     on_step("watched by the sanitizer: " + name);
-    SanitizerReport sanitizer = sanitize(finalist.recipe, options, compiler);
+    SanitizerReport sanitizer = sanitize(finalist.name, options, compiler, archive);
     if (const SanitizerCheck* failed = sanitizer.first_failure(); failed != nullptr) {
       AttemptRecord attempt = finalist.attempt;
       attempt.verdict.gates.push_back({"sanitizer/" + failed->tool, false, failed->detail, 0});
@@ -160,15 +165,20 @@ Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& comp
       continue;
     }
     on_step("comparing with the baselines: " + name);
-    auto conclusion = conclude_with(finalist.recipe, options, compiler, evaluator);
+    auto conclusion = conclude_with(finalist.name, finalist.candidate, finalist.artifact, options, evaluator);
     if (!conclusion && conclusion.error().kind == ErrorKind::environment) return conclusion.error();
     if (!conclusion) {
       last_reason = conclusion.error().message;
       continue;
     }
     conclusion->sanitizer = std::move(sanitizer);
+    if (!options.kernels.empty()) {
+      auto source = write_kernel(options.kernels, options.scope, finalist.name, finalist.candidate, &archive);
+      if (!source) return source.error();
+      conclusion->source = std::move(*source);
+    }
     const Status recorded =
-        archive.record_comparison(options.scope, {to_string(finalist.recipe), to_json(*conclusion), std::string()});
+        archive.record_comparison(options.scope, {finalist.name, to_json(*conclusion), std::string()});
     if (!recorded) return recorded.error();
     return conclusion;
   }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "codegen/descriptor.h"
+#include "search/named_candidate.h"
 
 namespace warpsmith {
 
@@ -36,6 +37,28 @@ Result<std::filesystem::path> write_kernel(const std::filesystem::path& director
   }
   std::filesystem::path beside = source;
   beside.replace_extension(".json");
+  if (const Status status = write_file_atomic(beside, descriptor.dump(2) + "\n"); !status) return status.error();
+  return source;
+}
+
+Result<std::filesystem::path> write_kernel(const std::filesystem::path& directory, const Archive::Scope& scope,
+                                           const std::string& name, const Candidate& candidate, Archive* archive) {
+  if (!is_free_form_name(name)) {
+    const auto recipe = parse_recipe(name);
+    if (!recipe) return recipe.error();
+    return write_kernel(directory, scope, *recipe, candidate);
+  }
+  const auto record =
+      archive == nullptr ? Result<std::optional<FreeFormRecord>>(std::nullopt) : archive->find_free_form(name);
+  if (!record) return record.error();
+  if (!*record) return bad_input("the archive does not hold the source of " + name);
+  const std::filesystem::path source = directory / (kernel_file_stem(scope) + ".cu");
+  std::filesystem::path beside = source;
+  beside.replace_extension(".json");
+  // The two files lie beside each other under their own stem.
+  nlohmann::json descriptor = nlohmann::json::parse((*record)->descriptor, nullptr, false);
+  if (descriptor.is_object()) descriptor.erase("source");
+  if (const Status status = write_file_atomic(source, (*record)->source); !status) return status.error();
   if (const Status status = write_file_atomic(beside, descriptor.dump(2) + "\n"); !status) return status.error();
   return source;
 }

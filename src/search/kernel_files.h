@@ -18,4 +18,8 @@ std::string kernel_file_stem(const Archive::Scope& scope);
 Result<std::filesystem::path> write_kernel(const std::filesystem::path& directory, const Archive::Scope& scope,
                                            const Recipe& recipe, const Candidate& candidate);
 
+// The same of a candidate by its name in the archive (named_candidate.h); of a free form, its two texts as they are.
+Result<std::filesystem::path> write_kernel(const std::filesystem::path& directory, const Archive::Scope& scope,
+                                           const std::string& name, const Candidate& candidate, Archive* archive);
+
 }  // namespace warpsmith

@@ -5,20 +5,15 @@
 #include <chrono>
 #include <deque>
 #include <future>
-#include <optional>
+#include <utility>
 
 #include "base/hash.h"
+#include "search/candidate_trial.h"
 #include "search/trials.h"
 
 namespace warpsmith {
 
 namespace {
-
-struct Compiled {
-  std::optional<Candidate> candidate;
-  std::optional<Artifact> artifact;
-  std::optional<Error> error;
-};
 
 class LiveTrials : public Trials {
  public:
@@ -37,7 +32,9 @@ class LiveTrials : public Trials {
   }
 
   void submit(const Recipe& recipe) override {
-    queue_.push_back({recipe, std::async(std::launch::async, [this, recipe] { return compile(recipe); })});
+    queue_.push_back({recipe, std::async(std::launch::async, [this, recipe] {
+                        return compile_candidate(generate(recipe, options_.problem, machine()), compiler_);
+                      })});
   }
 
   bool pending() const override { return !queue_.empty(); }
@@ -49,60 +46,18 @@ class LiveTrials : public Trials {
     }
     Job job = std::move(queue_.front());
     queue_.pop_front();
-    const Compiled compiled = job.result.get();
+    const CompiledCandidate compiled = job.result.get();
     Trial trial{job.recipe, {}, {}, std::chrono::duration<double>(std::chrono::steady_clock::now() - asked).count()};
     if (compiled.candidate) trial.source_hash = sha256_hex(compiled.candidate->source);
-    if (compiled.error) {
-      trial.verdict.outcome = to_outcome(*compiled.error);
-      return trial;
-    }
-    const GateResult resources = resource_gate(compiled.artifact->resources);
-    if (!resources.passed) {
-      trial.verdict.outcome = verdict::Wrong{resources};
-      trial.verdict.gates = {resources};
-      trial.verdict.resources = compiled.artifact->resources;
-      return trial;
-    }
-    trial.verdict =
-        evaluator_.evaluate(options_.problem, *compiled.candidate, *compiled.artifact, best_us, options_.effort);
-    trial.verdict.compile_seconds = compiled.artifact->from_cache ? 0 : compiled.artifact->seconds;
+    trial.verdict = judge_candidate(compiled, options_.problem, evaluator_, best_us, options_.effort);
     return trial;
   }
 
  private:
   struct Job {
     Recipe recipe;
-    std::future<Compiled> result;
+    std::future<CompiledCandidate> result;
   };
-
-  Compiled compile(const Recipe& recipe) const {
-    Compiled compiled;
-    auto candidate = generate(recipe, options_.problem, machine());
-    if (!candidate) {
-      compiled.error = candidate.error();
-      return compiled;
-    }
-    compiled.candidate = std::move(*candidate);
-    auto artifact = compiler_.compile(*compiled.candidate);
-    if (artifact) {
-      compiled.artifact = std::move(*artifact);
-    } else {
-      compiled.error = artifact.error();
-    }
-    return compiled;
-  }
-
-  static decltype(Verdict::outcome) to_outcome(const Error& error) {
-    switch (error.kind) {
-      case ErrorKind::bad_input:
-        return verdict::Illegal{"legality", error.message};
-      case ErrorKind::environment:
-        return verdict::Failed{error.message};
-      case ErrorKind::failed:
-        return verdict::CompileError{error.message};
-    }
-    return verdict::Failed{error.message};
-  }
 
   LiveTrialsOptions options_;
   const Compiler& compiler_;

@@ -324,8 +324,12 @@ void Tuner::measure_visit(int device, const Visit& visit) {
       if (settled) best_us = *plan_.best_us(visit.task);
     }
     if (!refused) {
-      verdict =
-          bench_.measure(device, problem, pair.recipe, best_us, settled ? options_.effort : options_.first_effort);
+      TimingEffort effort = settled ? options_.effort : options_.first_effort;
+      if (physical_floor_us(problem, options_.machine, true) < options_.full_from_us) {
+        effort.screening = true;
+        effort.seconds = 0;
+      }
+      verdict = bench_.measure(device, problem, pair.recipe, best_us, effort);
     }
     const std::lock_guard lock(mutex_);
     if (!absorb(visit.task, pair, verdict)) return;

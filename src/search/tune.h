@@ -55,6 +55,9 @@ struct TuneOptions {
   bool quiet_while_measuring = true;
   TimingEffort effort;        // once a problem has a few accepted times
   TimingEffort first_effort;  // before that
+  // Kernels of problems that take no less than this are timed in full when they are the best so far; shorter ones are
+  // only screened, since finalists are measured again, and confirming each new best would take most of the time.
+  double full_from_us = 0;
   // Cold time of the baseline that progress is measured by, of each problem; 0 or absent: unknown.
   std::vector<double> baseline_us{};
   // The ratio to that baseline that is worth reaching, of each problem; 0 or absent: none.

@@ -172,7 +172,7 @@ std::int64_t settled(const std::vector<AttemptRecord>& history) {
 }
 
 TEST_F(Faults, EveryVerdictIsAccountedForAndNoneIsWrong) {
-  const std::int64_t before = search_on_a_small_disk(160'000);
+  const std::int64_t before = search_on_a_small_disk(240'000);
   EXPECT_GT(before, 5);
   auto opened = Archive::open(archive_path());
   ASSERT_TRUE(opened.ok()) << opened.error().message;

@@ -79,7 +79,8 @@ class FakeBench : public TuneBench {
     if (refuse_comparison && refuse_comparison(recipe)) return failure("the candidate fails gate exact on fresh data");
     return Comparison{{timed("candidate", time_of(problem, recipe)), timed("blas-nn", 3), timed("blas-tn", 4)},
                       {{"exact", true, "", 0}},
-                      std::nullopt};
+                      std::nullopt,
+                      {}};
   }
 
   std::mutex mutex;
