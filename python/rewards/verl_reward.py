@@ -1,0 +1,46 @@
+"""Reward function for verl: measured speed of the kernel in a solution, from a running `warpsmith serve`.
+
+  reward.custom_reward_function.path=python/rewards/verl_reward.py reward.custom_reward_function.name=compute_score
+
+The ground truth of a row is its problem, such as "64x64x64 nn f16 f32". WARPSMITH_SERVE_URL, WARPSMITH_SERVE_TOKEN and
+WARPSMITH_SERVE_TIMEOUT (seconds, 1800) say where the server is. Needs the standard library alone.
+"""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the server is reached directly
+
+
+def ask(queries, labels):
+    """The server's answer to completions and their problems; asks again while it is busy. Raises RuntimeError."""
+    url = os.environ.get("WARPSMITH_SERVE_URL", "http://127.0.0.1:5000").rstrip("/") + "/get_reward"
+    headers = {"Content-Type": "application/json"}
+    if os.environ.get("WARPSMITH_SERVE_TOKEN"):
+        headers["Authorization"] = "Bearer " + os.environ["WARPSMITH_SERVE_TOKEN"].strip()
+    body = json.dumps({"query": queries, "labels": labels}).encode()
+    end = time.monotonic() + float(os.environ.get("WARPSMITH_SERVE_TIMEOUT", "1800"))
+    while True:
+        try:
+            with OPENER.open(urllib.request.Request(url, body, headers), timeout=300) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            reason = f"{error.code} {error.read().decode(errors='replace').strip()}"
+            if error.code not in (429, 503):
+                raise RuntimeError(f"{url}: {reason}") from None
+            pause = float(error.headers.get("Retry-After", "1"))
+        except OSError as error:
+            reason, pause = str(error), 1.0
+        if time.monotonic() + pause > end:
+            raise RuntimeError(f"{url}: {reason}")
+        time.sleep(pause)
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    """The reward as "score", and what it is made of."""
+    answer = ask([solution_str], [ground_truth])
+    parts = {name: values[0] for name, values in answer["extra_logs"].items()}
+    return {"score": answer["rewards"][0], **parts}
