@@ -1,0 +1,37 @@
+// What a language model is told of a task: templates of their own (prompts/task_*.md) beside those of matrix products.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "llm/chat.h"
+#include "llm/prompt.h"
+#include "llm/template.h"
+#include "task/session.h"
+
+namespace warpsmith::task {
+
+struct TaskPrompts {
+  llm::Template system, cuda, cpu;
+  llm::Prompts shared;  // exemplars, repair
+
+  // As llm::Prompts::find().
+  static Result<TaskPrompts> find(const std::string& chosen);
+};
+
+// A measured candidate, as a prompt shows it.
+struct ShownCandidate {
+  std::string source, descriptor;
+  double time_us = 0, speedup = 0;  // over the first candidate; 0: unknown
+};
+
+std::vector<llm::Message> propose(const TaskPrompts& prompts, const TaskSession& session,
+                                  const std::vector<ShownCandidate>& exemplars,  // slowest first
+                                  const std::vector<std::string>& failures);
+
+// The blocks of an answer's code section as a candidate. Error (bad_input): one line.
+Result<TaskCandidate> read_answer(const TaskSession& session, const std::string& text);
+
+}  // namespace warpsmith::task

@@ -1,0 +1,438 @@
+// Images of slabs on the host: what is written before a run, what is read after it, and what of it may differ.
+#include "task/task_backend.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace warpsmith::task {
+
+namespace {
+
+constexpr int kDistinctData = 4;  // that are timed; slabs take turns in holding them
+constexpr int kMostSlabs = 256;   // launches of a batch at most
+constexpr int kFewestLaunches = 4;
+constexpr std::uint16_t kTimedPoison = kPoisonPatterns[0];
+constexpr std::uint64_t kZoneKey = 0x5bd1e9955bd1e995ULL;
+
+std::int64_t size_in_bytes(const Dataset& data) {
+  std::size_t bytes = 0;
+  for (const auto& input : data.inputs) bytes += input.size();
+  for (const auto* lists : {&data.expected, &data.magnitudes}) {
+    for (const auto& list : *lists) bytes += list.size() * sizeof(double);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+void set_pattern(std::byte* bytes, std::int64_t count, std::uint16_t pattern) {
+  for (std::int64_t i = 0; i + 1 < count; i += 2) std::memcpy(bytes + i, &pattern, 2);
+}
+
+}  // namespace
+
+std::vector<GateInput> gates_of(const Task& task, std::uint64_t seed, std::uint64_t fresh_seed) {
+  std::vector<GateInput> gates;
+  const auto add = [&](std::string gate, InputKind kind, std::uint64_t data_seed, GateStep::Place place) {
+    const std::uint16_t poison = kPoisonPatterns[gates.size() % 2];
+    gates.push_back({std::move(gate), {kind, data_seed, Criterion::bound, poison, place, {}}});
+  };
+  add("bound/declared", InputKind::normal, seed, GateStep::Place::fresh);
+  for (const InputKind kind : task.data) {
+    add(fmt::format("bound/{}", warpsmith::to_string(kind)), kind, seed, GateStep::Place::fresh);
+  }
+  add("freshness", InputKind::normal, fresh_seed, GateStep::Place::fresh);
+  add("state", InputKind::normal, inputs::mix(fresh_seed + 1), GateStep::Place::kept);
+  return gates;
+}
+
+TaskBackend::TaskBackend(TaskDevice& device, Reference& reference, std::uint64_t timing_seed)
+    : device_(device), reference_(reference), timing_seed_(timing_seed) {}
+
+Status TaskBackend::open(const Instance& instance, std::int64_t workspace_bytes, bool zero_workspace) {
+  instance_ = instance;
+  layout_ = slab_of(instance, workspace_bytes);
+  zero_workspace_ = zero_workspace;
+  data_.reset();
+  order_.clear();
+  timed_images_.clear();
+  timed_ = {true, {}, 0, 0};
+  const double floor_us = std::max(1.0, device_.floor_us(instance, layout_.bytes, kMostSlabs));
+  const bool timed = instance.values().timed;
+  const int wanted = timed ? static_cast<int>(std::min<double>(kMostSlabs, device_.wanted_batch_us() / floor_us)) : 2;
+  const auto room = device_.make_room(layout_.bytes, std::max(wanted, kFewestLaunches));
+  if (!room) return room.error();
+  slabs_ = *room;
+  slab_ = 0;
+  return ok_status();
+}
+
+Status TaskBackend::prepare(const Problem&, std::uint64_t) { return failure("a task is no matrix product"); }
+
+Status TaskBackend::load(const Artifact& artifact, const nlohmann::json& launch) {
+  return device_.load(artifact.binary, launch, instance_, layout_);
+}
+
+// --- data ---
+
+Result<std::shared_ptr<const Dataset>> TaskBackend::dataset(InputKind kind, std::uint64_t seed) {
+  const DataKey key{instance_.setting, kind, seed};
+  if (const auto found = datasets_.find(key); found != datasets_.end()) return found->second;
+  auto made = make(kind, seed);
+  if (!made) return made.error();
+  return keep(key, std::move(*made));
+}
+
+Result<Dataset> TaskBackend::make(InputKind kind, std::uint64_t seed) {
+  Dataset data;
+  data.inputs = make_inputs(instance_, kind, seed);
+  if (const Status done = reference_.complete(instance_, data); !done) return done.error();
+  return data;
+}
+
+// What was kept longest goes where memory is short.
+std::shared_ptr<const Dataset> TaskBackend::keep(const DataKey& key, Dataset data) {
+  dataset_bytes_ += size_in_bytes(data);
+  const std::int64_t most = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
+  while (dataset_bytes_ > most && !made_.empty()) {
+    const auto oldest = datasets_.find(made_.front());
+    dataset_bytes_ -= size_in_bytes(*oldest->second);
+    datasets_.erase(oldest);
+    made_.pop_front();
+  }
+  made_.push_back(key);
+  return datasets_[key] = std::make_shared<const Dataset>(std::move(data));
+}
+
+Status TaskBackend::make_all(const std::vector<std::pair<InputKind, std::uint64_t>>& wanted) {
+  std::vector<std::pair<InputKind, std::uint64_t>> missing;
+  for (const auto& [kind, seed] : wanted) {
+    const bool listed = std::find(missing.begin(), missing.end(), std::pair(kind, seed)) != missing.end();
+    if (!listed && datasets_.count({instance_.setting, kind, seed}) == 0) missing.emplace_back(kind, seed);
+  }
+  std::vector<std::optional<Result<Dataset>>> made(missing.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < missing.size(); i = next++) made[i] = make(missing[i].first, missing[i].second);
+  };
+  const std::size_t most = reference_.concurrent() ? std::max(1U, std::thread::hardware_concurrency()) : 1;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(most, missing.size()); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (!*made[i]) return made[i]->error();
+    keep({instance_.setting, missing[i].first, missing[i].second}, std::move(**made[i]));
+  }
+  return ok_status();
+}
+
+Status TaskBackend::make_data(const std::vector<GateInput>& gates) {
+  std::vector<std::pair<InputKind, std::uint64_t>> wanted;
+  for (const GateInput& gate : gates) wanted.emplace_back(gate.step.kind, gate.step.seed);
+  return make_all(wanted);
+}
+
+std::uint64_t TaskBackend::timed_seed(int slab) const {
+  return inputs::mix(timing_seed_ + static_cast<std::uint64_t>(slab % kDistinctData));
+}
+
+Result<std::shared_ptr<const Dataset>> TaskBackend::timed_data(int slab) {
+  return dataset(InputKind::normal, timed_seed(slab));
+}
+
+Status TaskBackend::make_timing_data() {
+  std::vector<std::pair<InputKind, std::uint64_t>> wanted;
+  for (int i = 0; i < std::min(kDistinctData, slabs_); ++i) wanted.emplace_back(InputKind::normal, timed_seed(i));
+  return make_all(wanted);
+}
+
+Status TaskBackend::fill(InputKind kind, std::uint64_t seed) {
+  slab_ = (slab_ + 1) % slabs_;
+  return refill(kind, seed);
+}
+
+Status TaskBackend::refill(InputKind kind, std::uint64_t seed) {
+  auto made = dataset(kind, seed);
+  if (!made) return made.error();
+  data_ = std::move(*made);
+  return ok_status();
+}
+
+// --- images ---
+
+TaskBackend::Bytes TaskBackend::image_of(const Dataset& data, std::uint16_t poison) const {
+  Bytes image(static_cast<std::size_t>(layout_.bytes));
+  const auto paint = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; at += 2) {
+      const auto word = static_cast<std::uint16_t>(inputs::mix(kZoneKey + static_cast<std::uint64_t>(at)));
+      std::memcpy(image.data() + at, &word, 2);
+    }
+  };
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    paint(at, layout_.tensors[i]);
+    if (!is_output(i)) std::memcpy(image.data() + layout_.tensors[i], data.inputs[i].data(), data.inputs[i].size());
+    at = layout_.tensors[i] + instance_.tensors[i].bytes;
+  }
+  paint(at, layout_.workspace);
+  paint(layout_.workspace + layout_.workspace_bytes, layout_.bytes);
+  set_pattern(image.data() + layout_.workspace, layout_.workspace_bytes, zero_workspace_ ? std::uint16_t{0} : poison);
+  poison_outputs(image, poison);
+  return image;
+}
+
+void TaskBackend::poison_outputs(Bytes& image, std::uint16_t poison) const {
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    if (is_output(i)) set_pattern(image.data() + layout_.tensors[i], instance_.tensors[i].bytes, poison);
+  }
+}
+
+// One element in 64 at places that nobody can foresee, and the last one.
+void TaskBackend::scatter_poison(Bytes& image, std::uint16_t poison) const {
+  const std::uint64_t key = draw_seed();
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    if (!is_output(i)) continue;
+    const Tensor& tensor = instance_.tensors[i];
+    const std::int64_t size = size_of(tensor.type);
+    for (std::int64_t at = 0; at < tensor.elements; ++at) {
+      const bool hit = inputs::mix(key + static_cast<std::uint64_t>(at)) % 64 == 0 || at + 1 == tensor.elements;
+      if (hit) set_pattern(image.data() + layout_.tensors[i] + at * size, size, poison);
+    }
+  }
+}
+
+Status TaskBackend::run(std::uint16_t poison, bool keep_workspace, bool keep_outputs) {
+  Bytes image = image_of(*data_, poison);
+  const auto keep = [&](std::int64_t offset, std::int64_t bytes) {
+    std::memcpy(image.data() + offset, result_.data() + offset, static_cast<std::size_t>(bytes));
+  };
+  if (keep_workspace) keep(layout_.workspace, layout_.workspace_bytes);
+  if (keep_outputs) {
+    for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+      if (is_output(i)) keep(layout_.tensors[i], instance_.tensors[i].bytes);
+    }
+    scatter_poison(image, poison);
+  }
+  image_ = std::move(image);
+  result_.resize(image_.size());
+  if (const Status written = device_.write(slab_, image_.data()); !written) return written;
+  if (const Status ran = device_.run(slab_); !ran) return ran;
+  return device_.read(slab_, result_.data());
+}
+
+// --- what a run left ---
+
+CheckReport TaskBackend::judge(const Bytes& slab, const Dataset& data) const {
+  CheckReport report{true, {}, 0, 0};
+  const std::size_t inputs = data.inputs.size();
+  for (std::size_t i = inputs; i < instance_.tensors.size(); ++i) {
+    const CheckReport one =
+        judge_output(instance_.tensors[i], instance_.task->outputs[i - inputs].tolerance,
+                     slab.data() + layout_.tensors[i], data.expected[i - inputs], data.magnitudes[i - inputs]);
+    report.worst_error = std::max(report.worst_error, one.worst_error);
+    report.bad += one.bad;
+    if (report.passed && !one.passed) {
+      report.passed = false;
+      report.detail = one.detail;
+    }
+  }
+  return report;
+}
+
+CheckReport TaskBackend::check(Criterion) { return judge(result_, *data_); }
+
+std::string TaskBackend::place_of(std::int64_t offset) const {
+  std::string before = "the start";
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    const std::int64_t begin = layout_.tensors[i], end = begin + instance_.tensors[i].bytes;
+    if (offset < begin) break;
+    before = instance_.tensors[i].name;
+    if (offset < end) return fmt::format("input {} was changed at byte {}", before, offset - begin);
+  }
+  if (offset >= layout_.workspace + layout_.workspace_bytes) before = "the workspace";
+  return fmt::format("memory behind {} was written", before);
+}
+
+CheckReport TaskBackend::compare_untouched(const Bytes& slab, const Bytes& image) const {
+  const auto differs = [&](std::int64_t begin, std::int64_t end) -> std::optional<std::int64_t> {
+    const auto size = static_cast<std::size_t>(end - begin);
+    if (std::memcmp(slab.data() + begin, image.data() + begin, size) == 0) return std::nullopt;
+    const auto first = std::mismatch(slab.begin() + begin, slab.begin() + end, image.begin() + begin).first;
+    return first - slab.begin();
+  };
+  std::int64_t at = 0;
+  const auto look = [&](std::int64_t end) -> std::optional<CheckReport> {
+    const auto place = differs(at, end);
+    if (!place) return std::nullopt;
+    return CheckReport{false, place_of(*place), 0, 1};
+  };
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    if (!is_output(i)) continue;
+    if (const auto damage = look(layout_.tensors[i])) return *damage;
+    at = layout_.tensors[i] + instance_.tensors[i].bytes;
+  }
+  if (const auto damage = look(layout_.workspace)) return *damage;
+  at = layout_.workspace + layout_.workspace_bytes;
+  if (const auto damage = look(layout_.bytes)) return *damage;
+  if (zero_workspace_) {
+    const auto begin = slab.begin() + layout_.workspace;
+    const bool clear =
+        std::all_of(begin, begin + layout_.workspace_bytes, [](std::byte b) { return b == std::byte{0}; });
+    if (!clear) return {false, "the workspace was not left cleared", 0, 1};
+  }
+  return {true, {}, 0, 0};
+}
+
+CheckReport TaskBackend::check_untouched() { return compare_untouched(result_, image_); }
+
+std::uint64_t TaskBackend::output_hash() {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    if (!is_output(i)) continue;
+    for (std::int64_t at = 0; at < instance_.tensors[i].bytes; at += 2) {
+      std::uint16_t word = 0;
+      std::memcpy(&word, result_.data() + layout_.tensors[i] + at, 2);
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+      hash ^= hash >> 29;
+    }
+  }
+  return hash;
+}
+
+std::int64_t TaskBackend::count_equal_to(std::uint16_t pattern) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+    if (!is_output(i)) continue;
+    const Tensor& tensor = instance_.tensors[i];
+    const std::int64_t size = size_of(tensor.type);
+    const std::uint32_t wide = pattern * 0x10001U;
+    for (std::int64_t at = 0; at < tensor.elements; ++at) {
+      const std::byte* element = result_.data() + layout_.tensors[i] + at * size;
+      if (std::memcmp(element, &wide, static_cast<std::size_t>(size)) == 0) ++count;
+    }
+  }
+  return count;
+}
+
+// --- timing ---
+
+Status TaskBackend::write_timed_slabs(int count) {
+  for (int slab = 0; slab < count; ++slab) {
+    const int which = slab % kDistinctData;
+    if (timed_images_.count(which) == 0) {
+      const auto data = timed_data(slab);
+      if (!data) return data.error();
+      timed_images_[which] = image_of(**data, kTimedPoison);
+    }
+    if (const Status written = device_.write(slab, timed_images_[which].data()); !written) return written;
+  }
+  return ok_status();
+}
+
+// The number of launches follows from what a few of them take.
+Result<double> TaskBackend::arm(int, bool, bool) {
+  timed_ = {true, {}, 0, 0};
+  const int few = std::min(kFewestLaunches, slabs_);
+  if (const Status written = write_timed_slabs(few); !written) return written.error();
+  order_.resize(static_cast<std::size_t>(few));
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto first = arm_slabs();
+  if (!first) return first;
+  const double wanted_us = batch_us_ > 0 ? batch_us_ : device_.wanted_batch_us();
+  const double launches =
+      std::clamp(std::ceil(wanted_us / std::max(*first, 1e-3)), static_cast<double>(few), static_cast<double>(slabs_));
+  if (const Status written = write_timed_slabs(static_cast<int>(launches)); !written) return written.error();
+  order_.resize(static_cast<std::size_t>(launches));
+  std::iota(order_.begin(), order_.end(), 0);
+  std::shuffle(order_.begin(), order_.end(), std::mt19937_64(draw_seed()));
+  return arm_slabs();
+}
+
+// The slabs of `order_`, of which those stay that will be launched on; the estimate.
+Result<double> TaskBackend::arm_slabs() {
+  const auto armed = device_.arm(order_);
+  if (!armed) return armed.error();
+  order_.resize(static_cast<std::size_t>(armed->launches));
+  return armed->estimate_us;
+}
+
+Status TaskBackend::poison_timed(const std::vector<int>& slabs) {
+  for (const int slab : slabs) {
+    for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
+      if (!is_output(i)) continue;
+      const Status done = device_.fill(slab, layout_.tensors[i], instance_.tensors[i].bytes, kTimedPoison);
+      if (!done) return done;
+    }
+    if (layout_.workspace_bytes == 0) continue;
+    const std::uint16_t pattern = zero_workspace_ ? 0 : kTimedPoison;
+    const std::int64_t even = layout_.workspace_bytes / 2 * 2;
+    if (const Status done = device_.fill(slab, layout_.workspace, even, pattern); !done) return done;
+  }
+  return ok_status();
+}
+
+Result<double> TaskBackend::time_batch(int, bool, bool) {
+  if (const Status ready = poison_timed(order_); !ready) return ready.error();
+  const auto time_us = device_.time();
+  if (!time_us) return time_us;
+  const CheckReport seen = check_timed_slab(order_[next_look_++ % order_.size()]);
+  if (!seen.passed && timed_.passed) timed_ = seen;
+  return time_us;
+}
+
+CheckReport TaskBackend::check_timed_slab(int slab) {
+  result_.resize(static_cast<std::size_t>(layout_.bytes));
+  if (const Status read = device_.read(slab, result_.data()); !read) return {false, read.error().message, 0, 0};
+  const auto data = timed_data(slab);
+  if (!data) return {false, data.error().message, 0, 0};
+  CheckReport untouched = compare_untouched(result_, timed_images_[slab % kDistinctData]);
+  return untouched.passed ? judge(result_, **data) : untouched;
+}
+
+CheckReport TaskBackend::check_timed_outputs(int) {
+  CheckReport report = timed_;
+  for (const int slab : order_) {
+    if (!report.passed) break;
+    const CheckReport one = check_timed_slab(slab);
+    const double worst = std::max(report.worst_error, one.worst_error);
+    report = one;
+    report.worst_error = worst;
+  }
+  return report;
+}
+
+Status TaskBackend::ready_call(int, bool) {
+  if (timed_images_.empty()) {
+    if (const Status written = write_timed_slabs(slabs_); !written) return written;
+  }
+  const std::vector<int> one = {static_cast<int>(next_look_++ % static_cast<std::size_t>(slabs_))};
+  if (order_ != one) {
+    order_ = one;
+    if (const auto armed = arm_slabs(); !armed) return armed.error();
+  }
+  return poison_timed(order_);
+}
+
+Result<double> TaskBackend::call(int, bool) {
+  const auto time_us = device_.time();
+  if (!time_us) return time_us;
+  const CheckReport seen = check_timed_slab(order_.front());
+  if (!seen.passed && timed_.passed) timed_ = seen;
+  return time_us;
+}
+
+std::optional<std::string> TaskBackend::under_floor(double time_us) const {
+  const double floor_us = device_.floor_us(instance_, layout_.bytes, static_cast<int>(order_.size()));
+  if (time_us >= floor_us) return std::nullopt;
+  return fmt::format("cold time {:.3f} us is under the physical floor of {:.3f} us", time_us, floor_us);
+}
+
+}  // namespace warpsmith::task
