@@ -22,7 +22,9 @@
 #include "progress.h"
 #include "search/conclude.h"
 #include "search/trials.h"
+#include "task_command.h"
 #include "torch_baseline.h"
+#include "wisdom/wisdom.h"
 
 namespace warpsmith::cli {
 
@@ -54,6 +56,9 @@ struct BenchArguments {
   bool torch = false;
   ReportOptions report;
   std::uint64_t seed = 1;
+  std::string wisdom;
+  std::vector<std::string> tasks;  // directories of general kernels
+  bool no_sandbox = false;
   const CLI::App* command = nullptr;  // as parsed
 };
 
@@ -91,6 +96,7 @@ class BenchCommand {
 
   const BenchArguments& arguments_;
   std::vector<FreeForm> forms_;  // of --candidate
+  std::optional<Wisdom> wisdom_;
   TimingEffort effort_;
   double throughput_seconds_ = 0;
   std::map<std::string, nlohmann::json> torch_;  // by sizes and element type
@@ -167,6 +173,11 @@ Result<std::vector<Recipe>> BenchCommand::recipes_for(const Problem& problem, co
     const auto recipe = parse_recipe(arguments_.recipe);
     if (!recipe) return recipe.error();
     return std::vector<Recipe>{*recipe};
+  }
+  if (const WisdomEntry* entry = wisdom_ ? wisdom_->find(problem) : nullptr) {
+    const auto recipe = parse_recipe(entry->recipe);
+    if (!recipe) return recipe.error();
+    if (is_legal(*recipe, problem, device.evaluator->machine())) return std::vector<Recipe>{*recipe};
   }
   std::vector<Recipe> recipes;
   for (const Family* family : families_for(device.target)) {
@@ -365,6 +376,11 @@ Result<int> BenchCommand::run() {
   if (!arguments_.recipe.empty()) {
     if (const auto recipe = parse_recipe(arguments_.recipe); !recipe) return recipe.error();
   }
+  if (!arguments_.wisdom.empty()) {
+    auto wisdom = Wisdom::load(arguments_.wisdom);
+    if (!wisdom) return wisdom.error();
+    wisdom_ = std::move(*wisdom);
+  }
   if (auto forms = load_candidates(arguments_.candidates); forms) {
     forms_ = std::move(*forms);
   } else {
@@ -373,6 +389,11 @@ Result<int> BenchCommand::run() {
   if (const auto format = arguments_.report.check(); !format) return format.error();
   auto device = open_device(arguments_.device, arguments_.seed);
   if (!device) return device.error();
+  const Machine& machine = device->evaluator->machine();
+  if (wisdom_ && !wisdom_->header().same_machine(wisdom_header(machine, device->target, device->threads))) {
+    return bad_input(fmt::format("{} is of {}; accepted: of {}", printable(arguments_.wisdom, 200),
+                                 printable(wisdom_->header().machine), machine.name));
+  }
   if (!forms_.empty()) {
     auto claimed = claimed_problems(forms_, *list, device->evaluator->machine(), arguments_.report.json_lines);
     if (!claimed) return claimed.error();
@@ -399,6 +420,33 @@ Result<int> BenchCommand::run() {
 
 }  // namespace
 
+namespace {
+
+// What of these options concerns tasks.
+Result<int> run_on_tasks(const BenchArguments& arguments) {
+  for (const char* option : {"shape",        "--mnk",      "--shapes", "--grid",
+                             "--layout",     "--type",     "--acc",    "--scaled",
+                             "--ld",         "--recipe",   "--family", "--mode",
+                             "--exhaustive", "--protocol", "--self",   "--repeat-processes",
+                             "--throughput", "--verify",   "--output", "--format",
+                             "--resume"}) {
+    const CLI::Option* found = arguments.command->get_option_no_throw(option);
+    if (found != nullptr && found->count() > 0) return bad_input(fmt::format("{} does not go with --task", option));
+  }
+  TaskArguments task;
+  task.tasks = arguments.tasks;
+  task.candidates = arguments.candidates;
+  task.device = arguments.device;
+  task.effort = arguments.effort;
+  task.seed = arguments.seed;
+  task.torch = arguments.torch;
+  task.no_sandbox = arguments.no_sandbox;
+  task.json = arguments.report.json_lines;
+  return bench_task_command(task);
+}
+
+}  // namespace
+
 void add_bench_command(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Measure recipes against the baselines");
@@ -416,6 +464,12 @@ void add_bench_command(CLI::App& app, Run& run) {
                    "A free-form kernel to measure: its .cu or .json file (docs/candidates.md); repeatable")
       ->allow_extra_args(false)
       ->excludes("--recipe");
+  command
+      ->add_option("--wisdom", arguments->wisdom,
+                   "Wisdom file: the kernels to measure of the problems that it holds; starting points of others")
+      ->type_name("FILE")
+      ->excludes("--recipe")
+      ->excludes("--candidate");
   command->add_option("--family", arguments->family, "Only the starting points of this family");
   command->add_option("--first", arguments->first, "How many starting points of each family to try")
       ->check(CLI::Range(1, 1000))
@@ -439,12 +493,18 @@ void add_bench_command(CLI::App& app, Run& run) {
   command->add_flag("--verify", arguments->verify, "Gates and a short timing only, no baselines");
   command->add_flag("--torch", arguments->torch,
                     "Measure torch.matmul as well, in a process of its own ($WARPSMITH_PYTHON, else python3)");
+  command
+      ->add_option("--task", arguments->tasks,
+                   "A general kernel instead: a task's directory (docs/tasks.md), whose candidates are measured; "
+                   "repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--no-sandbox", arguments->no_sandbox, "With --task: run C++ candidates unconfined (CPU)");
   command->add_option("--seed", arguments->seed, "Seed of the inputs")->capture_default_str();
   arguments->report.add_to(*command);
   arguments->command = command;
   command->callback([arguments, &run] {
     run = [arguments] {
-      const auto code = BenchCommand(*arguments).run();
+      const auto code = arguments->tasks.empty() ? BenchCommand(*arguments).run() : run_on_tasks(*arguments);
       return code ? *code : report(code.error());
     };
   });

@@ -98,6 +98,32 @@ TEST_F(Cli, TrainRefusesWhatItCannotDo) {
   expect_refused({"train", "--output", run, "--env", "replay:/nonexistent", "--torch-module", "x"}, 3, "/nonexistent");
 }
 
+TEST_F(Cli, BenchesAWisdomFilesKernels) {
+  const std::string wisdom = (home_ / "cpu.jsonl").string();
+  const std::vector<std::string> tune = {
+      "tune",     "24",  "40",          "56", "--target",       "cpu",      "--threads", "1",      "--layout", "nn",
+      "--budget", "60s", "--per-shape", "2",  "--no-baselines", "--wisdom", wisdom,      "--quiet"};
+  ASSERT_EQ(run(tune).status.exit_code, 0);
+  std::ifstream file(wisdom);
+  std::string header, line;
+  ASSERT_TRUE(std::getline(file, header) && std::getline(file, line));
+  const auto entry = nlohmann::json::parse(line);
+  const std::vector<std::string> bench = {"bench", "24",       "40", "56",       "--target", "cpu",      "--threads",
+                                          "1",     "--layout", "nn", "--verify", "--json",   "--wisdom", wisdom};
+  const ProcessOutput output = run(bench);
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  EXPECT_EQ(std::count(output.out.begin(), output.out.end(), '\n'), 1) << output.out;
+  // The row names what differs from defaults, wisdom names everything.
+  std::istringstream words(nlohmann::json::parse(output.out).at("recipe").get<std::string>());
+  const std::string tuned = " " + entry.at("recipe").get<std::string>() + " ";
+  for (std::string word; words >> word;) EXPECT_NE(tuned.find(" " + word + " "), std::string::npos) << word << tuned;
+  std::ofstream(wisdom) << nlohmann::json::parse(header).patch(
+                               nlohmann::json::parse(R"([{"op": "replace", "path": "/machine", "value": "Other"}])"))
+                        << "\n";
+  expect_refused(bench, 2, "is of Other; accepted: of ");
+  expect_refused({"bench", "24", "40", "56", "--target", "cpu", "--wisdom", "/nonexistent"}, 3, "/nonexistent");
+}
+
 TEST_F(Cli, RefusesUnknownWords) {
   expect_refused({"optimize", "64", "64", "64", "--target", "sm42"}, 2, "accepted: auto, cpu, sm80, sm90, replay:FILE");
   expect_refused({"optimize", "64", "64", "64", "--policy", "oracle"}, 2, "accepted: random, evolution");
