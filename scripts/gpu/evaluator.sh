@@ -2,6 +2,7 @@
 # On a GPU host: shows what the evaluator is worth, with what scripts/stage.sh made: attacks caught and honest kernels
 # not accused, one ratio in ten processes, cuBLASLt against itself, verdicts a second, faults.
 #   scripts/gpu/evaluator.sh [STEP...]     STEP: attacks, spread, self, throughput, faults; default all
+# spread measures the kernels of WARPSMITH_WISDOM, or of wisdom/h200.jsonl where that is there.
 # Results: ${OUT:-results/h200}/{attacks.jsonl,spread.jsonl,self.jsonl,throughput.jsonl,faults.txt,evaluator.txt}, which
 # bench/evaluator_evidence.py turns into results/h200/evaluator.json. Exit codes: 0 all well, 1 not, 3 nothing staged.
 # The steps are called by name.
@@ -27,8 +28,10 @@ attacks() {
 }
 
 spread() {
+  local wisdom=${WARPSMITH_WISDOM:-$root/wisdom/h200.jsonl} known=()
+  [[ ! -f $wisdom ]] || known=(--wisdom "$wisdom")
   step spread.jsonl 360 "$stage/warpsmith" bench --shapes "$shapes/spread.txt" --target sm90 --layout tn \
-    --repeat-processes 10 --json
+    --repeat-processes 10 --json "${known[@]}"
 }
 
 self() { step self.jsonl 300 "$stage/warpsmith" bench --shapes "$shapes/self.txt" --target sm90 --self --json; }
