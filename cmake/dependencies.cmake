@@ -21,6 +21,12 @@ target_precompile_headers(warpsmith_precompiled PRIVATE <fmt/format.h> <nlohmann
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_path(WARPSMITH_TOML_INCLUDE toml++/toml.h)  # headers alone, for src/task/toml_reader.cpp
+mark_as_advanced(WARPSMITH_TOML_INCLUDE)
+if(NOT WARPSMITH_TOML_INCLUDE)
+  message(FATAL_ERROR "toml++ (toml++/toml.h) was not found; see scripts/install-deps.sh")
+endif()
+find_package(Boost 1.74 REQUIRED)  # headers alone: Beast and Asio, for src/serve/http_server.cpp
 
 # The static archives are preferred, so that a staged binary runs on a host that lacks the packages.
 find_library(WARPSMITH_SQLITE_STATIC NAMES libsqlite3.a)
@@ -36,6 +42,13 @@ if(WARPSMITH_CRYPTO_STATIC)
   target_link_libraries(warpsmith_crypto INTERFACE ${WARPSMITH_CRYPTO_STATIC} Threads::Threads ${CMAKE_DL_LIBS})
 else()
   target_link_libraries(warpsmith_crypto INTERFACE OpenSSL::Crypto)
+endif()
+
+# libcurl, with which language models are asked: its header here, the library at run time.
+find_path(WARPSMITH_CURL_INCLUDE curl/curl.h PATH_SUFFIXES x86_64-linux-gnu)
+mark_as_advanced(WARPSMITH_CURL_INCLUDE)
+if(NOT WARPSMITH_CURL_INCLUDE)
+  message(FATAL_ERROR "libcurl's headers (curl/curl.h) were not found; see scripts/install-deps.sh")
 endif()
 
 # oneDNN, a CPU baseline; only the module that uses its matmul primitive is compiled and linked against it.

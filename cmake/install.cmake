@@ -4,9 +4,12 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 install(TARGETS warpsmith warpsmith-worker-cpu RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-install(FILES ${CMAKE_SOURCE_DIR}/python/torch_baseline.py DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(FILES ${CMAKE_SOURCE_DIR}/python/torch_baseline.py ${CMAKE_SOURCE_DIR}/python/torch_task.py DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/wisdom DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime OPTIONAL
   FILES_MATCHING PATTERN *.jsonl)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/tasks DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/prompts DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime
+  FILES_MATCHING PATTERN *.md)
 if(NOT WARPSMITH_HAVE_CUDA)
   return()
 endif()

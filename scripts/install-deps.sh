@@ -23,6 +23,9 @@ requirements=(
   'libcli11-dev|header:CLI/CLI.hpp|CLI11'
   'libsqlite3-dev|header:sqlite3.h|SQLite 3'
   'libssl-dev|header:openssl/evp.h|OpenSSL 3'
+  'libtomlplusplus-dev|header:toml++/toml.h|toml++'
+  'libcurl4-openssl-dev|header:curl/curl.h|libcurl'
+  'libboost-dev|header:boost/beast/http.hpp|Boost 1.74 or newer (headers)'
   'libopenblas0-pthread|library:libopenblas.so.0|OpenBLAS|optional'
   'libdnnl-dev|header:oneapi/dnnl/dnnl.hpp|oneDNN|optional'
 )

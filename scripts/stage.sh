@@ -14,7 +14,7 @@ readonly size_limit=$((30 * 1000 * 1000))  # bytes of stage.tar.xz
 readonly allowed='^(libc|libm|libdl|librt|libpthread|ld-linux-x86-64|libcuda|libcudart|libnvrtc|libcublas|libcublasLt)\.so(\.[0-9]+)*$'
 
 # Not warpsmith-onednn.so: it serves the CPU baselines alone, and a GPU host has no oneDNN for it.
-programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc warpsmith-sandbox warpsmith-audit-host
+programs=(warpsmith warpsmith-worker-cpu warpsmith-worker-cuda warpsmith-nvrtc warpsmith-sandbox warpsmith-task-host warpsmith-audit-host
   warpsmith-audit-judge)
 # shellcheck disable=SC2034  # read by build
 targets=("${programs[@]}" warpsmith_shared warpsmith_cublas gpu_tests)
@@ -37,7 +37,9 @@ cp -R "$root/include" "$stage/"
 cp -R "$bin/attacks" "$stage/"  # what the attack suite reads
 strip "$stage/attacks/naive-harness"
 if [[ -d $bin/models ]]; then cp -R "$bin/models" "$stage/"; fi
-cp "$root"/scripts/gpu/*.sh "$root/python/torch_baseline.py" "$stage/"
+cp -R "$bin/prompts" "$stage/"
+cp "$root"/scripts/gpu/*.sh "$root/python/torch_baseline.py" "$root/python/torch_task.py" "$stage/"
+cp -R "$root/tasks" "$stage/"
 
 status=0
 while IFS= read -r -d '' program; do

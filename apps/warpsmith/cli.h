@@ -65,6 +65,8 @@ void add_info_command(CLI::App& app, Run& run);
 void add_rank_command(CLI::App& app, Run& run);
 void add_dataset_command(CLI::App& app, Run& run);
 void add_train_command(CLI::App& app, Run& run);
+void add_serve_command(CLI::App& app, Run& run);
+void add_index_command(CLI::App& app, Run& run);
 void add_audit_command(CLI::App& app, Run& run);
 void add_pack_command(CLI::App& app, Run& run);
 void add_export_command(CLI::App& app, Run& run);

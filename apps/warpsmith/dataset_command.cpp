@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "cli.h"
+#include "dataset_llm.h"
 #include "evaluate/replay/kernel_tuner.h"
 #include "evaluate/replay/replay.h"
 
@@ -87,6 +88,7 @@ Result<int> export_kernel_tuner(const KernelTunerArguments& arguments) {
 void add_dataset_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("dataset", "Export what the archive holds");
   command->require_subcommand(1);
+  add_language_datasets(*command, run);
   auto arguments = std::make_shared<ReplayArguments>();
   CLI::App* replay = command->add_subcommand("replay", "Measurements as a table for --target replay:FILE");
   replay->add_option("--out", arguments->out, "File to write (JSON lines)")->required();

@@ -18,6 +18,7 @@
 #include "problem/grids.h"
 #include "recipe/recipe.h"
 #include "search/kernel_files.h"
+#include "search/named_candidate.h"
 #include "wisdom/wisdom.h"
 
 namespace warpsmith::cli {
@@ -160,13 +161,13 @@ Result<std::optional<Known>> ExportCommand::lookup(const Problem& problem) {
   return lookup_archive(problem);
 }
 
-std::vector<std::string> notes_of(const Known& known, const Recipe& recipe, const std::string& source, bool pdl) {
+std::vector<std::string> notes_of(const Known& known, const std::string& kernel, const std::string& source, bool pdl) {
   const WisdomEntry& entry = known.entry;
   std::vector<std::string> notes;
   const auto add = [&](const char* name, const std::string& text) {
     if (!text.empty()) notes.push_back(fmt::format("{:<12} {}", name, text));
   };
-  add("Recipe", to_string(recipe));
+  add(is_free_form_name(kernel) ? "Candidate" : "Recipe", kernel);
   if (pdl) {
     add("Measured",
         fmt::format("{:.4g} us with programmatic dependent launch, operands out of the caches", entry.pdl_us));
@@ -196,18 +197,18 @@ std::vector<std::string> notes_of(const Known& known, const Recipe& recipe, cons
 Status ExportCommand::write_one(const Known& known) {
   const Problem& problem = known.entry.problem;
   const bool pdl = arguments_.pdl && !known.entry.pdl_recipe.empty();
-  const auto recipe = parse_recipe(pdl ? known.entry.pdl_recipe : known.entry.recipe);
-  if (!recipe) return failure(fmt::format("{}: {}", to_string(problem), recipe.error().message));
-  const auto candidate = generate(*recipe, problem, known.machine);
+  const std::string& name = pdl ? known.entry.pdl_recipe : known.entry.recipe;
+  const Archive::Scope scope{problem, known.machine, known.target, 1};
+  const auto candidate = named_candidate(name, scope, archive_.get());
   if (!candidate) return failure(fmt::format("{}: {}", to_string(problem), candidate.error().message));
   if (arguments_.candidate) {
-    const auto path = write_kernel(arguments_.output, {problem, known.machine, known.target, 1}, *recipe, *candidate);
+    const auto path = write_kernel(arguments_.output, scope, name, *candidate, archive_.get());
     if (!path) return path.error();
     written_.push_back(path->string());
     bytes_ += candidate->source.size();
     return ok_status();
   }
-  auto kernel = export_cuda(*candidate, problem, {notes_of(known, *recipe, candidate->source, pdl), pdl});
+  auto kernel = export_cuda(*candidate, problem, {notes_of(known, name, candidate->source, pdl), pdl});
   if (!kernel) return kernel.error();
   const std::filesystem::path path = std::filesystem::path(arguments_.output) / (kernel->name + ".cu");
   if (const Status status = write_file_atomic(path, kernel->source); !status) return status;

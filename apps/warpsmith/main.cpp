@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   add_rank_command(app, run);
   add_dataset_command(app, run);
   add_train_command(app, run);
+  add_serve_command(app, run);
+  add_index_command(app, run);
   add_audit_command(app, run);
   add_export_command(app, run);
   add_survey_command(app, run);

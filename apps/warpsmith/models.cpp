@@ -19,6 +19,7 @@ std::vector<std::filesystem::path> model_places(Target target) {
 
 std::vector<std::string> policy_choices() {
   std::vector<std::string> names = policy_names();
+  names.emplace_back("llm");
   names.emplace_back("auto");
   return names;
 }

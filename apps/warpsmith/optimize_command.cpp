@@ -12,12 +12,14 @@
 #include "base/text.h"
 #include "cli.h"
 #include "devices.h"
+#include "llm_search.h"
 #include "models.h"
 #include "optimize_report.h"
 #include "progress.h"
 #include "report/table.h"
 #include "search/conclude.h"
 #include "search/optimize.h"
+#include "task_command.h"
 #include "train/in_run.h"
 
 namespace warpsmith::cli {
@@ -38,6 +40,9 @@ struct OptimizeArguments {
   bool json = false;
   bool quiet = false;
   bool no_sanitizer = false;
+  LlmOptions llm;
+  std::vector<std::string> tasks, task_candidates;
+  bool no_sandbox = false;
 };
 
 // baseline_us: of the fastest baseline of the problem's layout; 0: unknown.
@@ -74,18 +79,22 @@ class OptimizeCommand {
   Result<int> run();
 
  private:
-  Result<double> fastest_baseline_us(const Problem& problem, Evaluator& evaluator) const;
+  Result<std::optional<Measurement>> fastest_baseline(const Problem& problem, Evaluator& evaluator) const;
+  Result<OptimizeOutcome> search_with_models(const Archive::Scope& scope, OpenDevice& device, const Compiler& compiler,
+                                             const std::optional<Measurement>& baseline, double budget_seconds);
   Result<OptimizeOutcome> search_live(const Problem& problem, OpenDevice& device, double budget_seconds);
   Result<OptimizeOutcome> search_replay(const Problem& problem, const ReplayTable& table, double budget_seconds);
   Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds,
                                  double baseline_us);
   Status choose(Target target);
+  Status prepare_models(bool replay);
   void show(const OptimizeOutcome& outcome);
 
   const OptimizeArguments& arguments_;
   std::filesystem::path archive_path_, kernels_path_;
   std::unique_ptr<Archive> archive_;
   PolicyChoice policy_;
+  std::unique_ptr<LlmSearch> llm_;  // of policy llm
   nlohmann::json report_ = nlohmann::json::array();
 };
 
@@ -126,13 +135,45 @@ Result<OptimizeOutcome> OptimizeCommand::search(const Archive::Scope& scope, Tri
 }
 
 // A short measurement, for the progress line; the closing table has the figures that count.
-Result<double> OptimizeCommand::fastest_baseline_us(const Problem& problem, Evaluator& evaluator) const {
+Result<std::optional<Measurement>> OptimizeCommand::fastest_baseline(const Problem& problem,
+                                                                     Evaluator& evaluator) const {
   ProgressLine line(arguments_.quiet);
   line.update(-1, "measuring the baselines");
   const auto measured = evaluator.baselines(problem, {0.05, 5});
   if (!measured) return measured.error();
   const Measurement* fastest = fastest_of(*measured, to_string(problem.layout));
-  return fastest == nullptr ? 0 : fastest->cold.median_us;
+  return fastest == nullptr ? std::nullopt : std::optional(*fastest);
+}
+
+// With policy llm; prints the prompt instead where only that is asked for.
+Result<OptimizeOutcome> OptimizeCommand::search_with_models(const Archive::Scope& scope, OpenDevice& device,
+                                                            const Compiler& compiler,
+                                                            const std::optional<Measurement>& baseline,
+                                                            double budget_seconds) {
+  LlmScope llm;
+  llm.scope = scope;
+  llm.budget_seconds = budget_seconds;
+  llm.max_candidates = arguments_.max_candidates;
+  llm.seed = arguments_.seed;
+  if (baseline) {
+    llm.reference_us = baseline->cold.median_us;
+    llm.reference = baseline->subject;
+  }
+  OptimizeOutcome outcome;
+  outcome.scope = scope;
+  outcome.archive_path = archive_path_.string();
+  outcome.command = resume_command(arguments_, scope);
+  if (arguments_.llm.dry_run) {
+    auto prompt = llm_->dry_run(llm, *archive_);
+    if (!prompt) return prompt.error();
+    outcome.prompt = std::move(*prompt);
+    return outcome;
+  }
+  auto result = llm_->run(llm, compiler, *device.evaluator, *archive_, arguments_.quiet);
+  if (!result) return result.error();
+  outcome.search = std::move(result->search);
+  outcome.models = std::move(result->report);
+  return outcome;
 }
 
 Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, OpenDevice& device,
@@ -145,9 +186,10 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   options.quiet_while_measuring = device.target == Target::cpu;
   options.effort = search_effort(device.evaluator->machine());
   const auto trials = make_live_trials(options, compiler, *device.evaluator);
-  const auto baseline_us = fastest_baseline_us(problem, *device.evaluator);
-  if (!baseline_us) return baseline_us.error();
-  auto outcome = search(scope, *trials, budget_seconds, *baseline_us);
+  const auto baseline = fastest_baseline(problem, *device.evaluator);
+  if (!baseline) return baseline.error();
+  auto outcome = llm_ ? search_with_models(scope, device, compiler, *baseline, budget_seconds)
+                      : search(scope, *trials, budget_seconds, *baseline ? (*baseline)->cold.median_us : 0);
   if (!outcome || interrupted() || !outcome->search.best) return outcome;
 
   ProgressLine line(arguments_.quiet);
@@ -180,8 +222,25 @@ Status OptimizeCommand::choose(Target target) {
   return ok_status();
 }
 
+// What policy llm needs, before a device is opened.
+Status OptimizeCommand::prepare_models(bool replay) {
+  if (arguments_.policy != "llm") {
+    if (arguments_.llm.dry_run) return bad_input("--dry-run prints the prompt of --policy llm");
+    return ok_status();
+  }
+  if (replay) {
+    return bad_input("policy llm writes kernels that no table has measured; accepted: a target that is a device");
+  }
+  auto llm = LlmSearch::prepare(arguments_.llm);
+  if (!llm) return llm.error();
+  llm_ = std::move(*llm);
+  return ok_status();
+}
+
 void OptimizeCommand::show(const OptimizeOutcome& outcome) {
-  if (arguments_.json) {
+  if (!outcome.prompt.empty()) {
+    fmt::print("{}", outcome.prompt);
+  } else if (arguments_.json) {
     report_.push_back(outcome_to_json(outcome));
   } else {
     fmt::print("{}", format_outcome(outcome));
@@ -199,6 +258,7 @@ Result<int> OptimizeCommand::run() {
         fmt::format("unknown policy '{}'; accepted: {}", printable(arguments_.policy), fmt::join(names, ", ")));
   }
   const bool replay = arguments_.device.target.rfind("replay:", 0) == 0;
+  if (const Status status = prepare_models(replay); !status) return status.error();
   // A replayed search has an archive of its own run only, unless asked otherwise: its verdicts are recorded ones.
   archive_path_ = !arguments_.archive.empty() ? std::filesystem::path(arguments_.archive)
                                               : data_dir() / (replay ? "replay.sqlite" : "archive.sqlite");
@@ -228,14 +288,47 @@ Result<int> OptimizeCommand::run() {
     auto outcome = replay ? search_replay(problem, *table, share) : search_live(problem, *device, share);
     if (!outcome) return outcome.error();
     show(*outcome);
-    if (!outcome->search.best) exit_code = kExitFailed;
+    if (!outcome->search.best && outcome->prompt.empty()) exit_code = kExitFailed;
     if (interrupted()) {
       exit_code = kExitInterrupted;
       break;
     }
   }
-  if (arguments_.json) fmt::print("{}\n", report_.dump(2));
+  if (arguments_.json && !arguments_.llm.dry_run) fmt::print("{}\n", report_.dump(2));
   return exit_code;
+}
+
+}  // namespace
+
+namespace {
+
+// What of these options concerns tasks.
+Result<int> run_on_tasks(const OptimizeArguments& arguments, const CLI::App& command) {
+  for (const char* option :
+       {"shape", "--mnk", "--layout", "--type", "--acc", "--scaled", "--ld", "--model", "--learn"}) {
+    const CLI::Option* found = command.get_option_no_throw(option);
+    if (found != nullptr && found->count() > 0) return bad_input(fmt::format("{} does not go with --task", option));
+  }
+  if (arguments.policy != "auto" && arguments.policy != "llm") {
+    return bad_input(
+        fmt::format("--policy {} does not go with --task; accepted: auto (the task's candidates and the "
+                    "values of their macros), llm",
+                    printable(arguments.policy)));
+  }
+  TaskArguments task;
+  if (arguments.policy == "llm") task.llm = arguments.llm;
+  task.tasks = arguments.tasks;
+  task.candidates = arguments.task_candidates;
+  task.device = arguments.device;
+  task.budget = arguments.budget;
+  task.max_candidates = arguments.max_candidates;
+  task.archive = arguments.archive;
+  task.kernels = arguments.kernels;
+  task.seed = arguments.seed;
+  task.no_sandbox = arguments.no_sandbox;
+  task.json = arguments.json;
+  task.quiet = arguments.quiet;
+  return optimize_task_command(task);
 }
 
 }  // namespace
@@ -265,13 +358,24 @@ void add_optimize_command(CLI::App& app, Run& run) {
   command->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");
   command->add_option("--kernels", arguments->kernels,
                       "Directory for the winner's source; default: kernels/ in the data directory");
+  arguments->llm.add_to(*command);
+  command
+      ->add_option("--task", arguments->tasks,
+                   "A general kernel instead: a task's directory (docs/tasks.md); repeatable")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--candidate", arguments->task_candidates,
+                   "With --task: a candidate to start from, instead of those that lie with the task; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--no-sandbox", arguments->no_sandbox, "With --task: run C++ candidates unconfined (CPU)");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
   command->add_flag("--no-sanitizer", arguments->no_sanitizer,
                     "Do not run compute-sanitizer over the finalists (CUDA); the report says so");
   command->add_flag("--quiet", arguments->quiet, "No progress line");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const auto code = OptimizeCommand(*arguments).run();
+  command->callback([arguments, command, &run] {
+    run = [arguments, command] {
+      const auto code =
+          arguments->tasks.empty() ? OptimizeCommand(*arguments).run() : run_on_tasks(*arguments, *command);
       return code ? *code : report(code.error());
     };
   });

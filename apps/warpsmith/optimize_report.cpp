@@ -74,6 +74,23 @@ std::string format_conclusion(const OptimizeOutcome& outcome, const Conclusion& 
   return text;
 }
 
+std::string format_models(const llm::SessionReport& report) {
+  std::string text =
+      fmt::format("models      {} requests, {} + {} tokens{}", report.spent.requests, report.spent.prompt_tokens,
+                  report.spent.completion_tokens, report.spent.estimated ? " (estimated)" : "");
+  if (report.spent.cost > 0) text += fmt::format(", cost {:.4f}", report.spent.cost);
+  text += fmt::format("; {} answers, {} without a candidate, {} known before; {} of {} repaired\n", report.answers,
+                      report.malformed, report.known, report.repaired, report.repairs);
+  if (!report.last_malformed.empty())
+    text += fmt::format("            last answer without one: {}\n", report.last_malformed);
+  for (const auto& [kind, count] : report.failures) text += fmt::format("            {} x {}\n", count, kind);
+  if (!report.last_failure.empty()) text += fmt::format("            last failure: {}\n", report.last_failure);
+  if (report.leaps > 0)
+    text += fmt::format("            {} leaps checked, {} not believed\n", report.leaps, report.hacks);
+  if (!report.stopped.empty()) text += fmt::format("            ended early: {}\n", report.stopped);
+  return text;
+}
+
 }  // namespace
 
 std::string format_rejections(const OptimizeResult& result) {
@@ -108,6 +125,7 @@ std::string format_outcome(const OptimizeOutcome& outcome) {
   const std::string rejections = format_rejections(outcome.search);
   text += fmt::format("candidates  {} tried now, {} known before", outcome.search.tried, outcome.search.resumed);
   text += rejections.empty() ? "; none rejected\n" : "; rejected: " + rejections + "\n";
+  if (outcome.models) text += format_models(*outcome.models);
   if (outcome.conclusion) text += fmt::format("source      {}\n", outcome.conclusion->source.string());
   text += fmt::format("archive     {}\n", outcome.archive_path);
   if (outcome.search.exhausted) {
@@ -139,6 +157,7 @@ nlohmann::json outcome_to_json(const OptimizeOutcome& outcome) {
                          {"interrupted", search.interrupted},
                          {"archive", outcome.archive_path}};
   if (search.best) json["best_while_searching"] = {{"recipe", search.best->recipe}, {"cold_us", search.best->cold_us}};
+  if (outcome.models) json["models"] = llm::to_json(*outcome.models);
   if (!outcome.conclusion) return json;
   const Conclusion& conclusion = *outcome.conclusion;
   json["recipe"] = conclusion.recipe;

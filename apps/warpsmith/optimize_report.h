@@ -6,6 +6,7 @@
 #include <string>
 
 #include "archive/archive.h"
+#include "llm/session.h"
 #include "search/conclude.h"
 #include "search/optimize.h"
 
@@ -16,7 +17,9 @@ struct OptimizeOutcome {
   OptimizeResult search;
   std::optional<Conclusion> conclusion;  // absent on replay, after an interrupt, and when nothing was accepted
   std::string archive_path;
-  std::string command;  // to search on, as the user would type it
+  std::optional<llm::SessionReport> models{};  // of policy llm
+  std::string prompt{};                        // of --dry-run: all that there is
+  std::string command;                         // to search on, as the user would type it
 };
 
 std::string format_outcome(const OptimizeOutcome& outcome);
