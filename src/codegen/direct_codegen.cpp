@@ -49,6 +49,7 @@ std::string config_text(const DirectKnobs& k, const Problem& problem) {
   add("warps_k", std::to_string(k.warps_k));
   add("split", std::to_string(k.split));
   add("ahead", std::to_string(k.ahead));
+  add("shared_b", boolean(k.shared_b));
   add("transposed", boolean(k.transposed));
   add("hint", fmt::format("LoadHint::{}", hint_name(k.hint)));
   add("fetch", std::to_string(k.fetch));

@@ -68,6 +68,7 @@ const std::vector<CoefficientInfo>& coefficient_table() {
       {"sm80_epilogue", "cycles", "fixed part of writing a tile", &C::sm80_epilogue, 20, 2500},
       {"direct_trip", "1", "trip of a load into registers over one of TMA or cp.async", &C::direct_trip, 0.3, 1.5},
       {"direct_load", "cycles", "a warp's load instruction on the multiprocessor's port", &C::direct_load, 0.5, 60},
+      {"direct_issue", "cycles", "an instruction of code that a warp runs once", &C::direct_issue, 1, 15},
       {"direct_mma", "cycles", "a dependent mma in a warp", &C::direct_mma, 5, 40},
       {"direct_sum", "cycles", "the block's barrier between products and sums", &C::direct_sum, 10, 1000},
       {"direct_pair", "cycles", "putting together a register's pair of k, MN-major operands", &C::direct_pair, 0.01,

@@ -66,6 +66,7 @@ struct Coefficients {
   // tiny and skinny.
   double direct_trip = 0.8;
   double direct_load = 6;
+  double direct_issue = 6;
   double direct_mma = 18;
   double direct_sum = 120;
   double direct_pair = 2;

@@ -46,6 +46,10 @@ void add_tiny_candidates(const Setting& setting, std::vector<Candidate>& found) 
             for (k.tile_k = 16; k.tile_k <= 256; k.tile_k *= 2) {
               if (direct_rounds(k, problem) > 16) continue;
               for (k.ahead = 0; k.ahead <= 1; ++k.ahead) add(k, tiny_family(), setting, found);
+              k.ahead = 0;
+              k.shared_b = !problem.b_is_k_major() && !k.transposed && k.tile_k % 32 == 0;
+              if (k.shared_b) add(k, tiny_family(), setting, found);
+              k.shared_b = false;
             }
           }
         }

@@ -29,6 +29,17 @@ OperandLoads loads_of(int tile, int depth, bool k_major, int aligned) {
   return loads;
 }
 
+// The same of B through shared memory: copies of 16 bytes, then four matrices of 8x8 an instruction.
+OperandLoads shared_loads_of(int tile, int depth) {
+  OperandLoads loads;
+  loads.instructions = 2.0 * tile * depth / 32 / 16 + depth / 16.0 * std::max(1.0, tile / 16.0);
+  loads.piece_bytes = 2.0 * tile;
+  return loads;
+}
+
+constexpr double kAddressInstructions = 2;  // of a load
+constexpr double kSharedWait = 80;          // cycles from a copy's arrival to the matrices that are read of it
+
 }  // namespace
 
 Estimate estimate_direct(const DirectKnobs& k, const Setting& setting) {
@@ -47,7 +58,8 @@ Estimate estimate_direct(const DirectKnobs& k, const Setting& setting) {
   const OperandLoads a =
       loads_of(k.tile_m, k.tile_k, problem.a_is_k_major(), granule(problem.a_cols(), problem.a_ld()));
   const OperandLoads b =
-      loads_of(k.tile_n, k.tile_k, problem.b_is_k_major(), granule(problem.b_cols(), problem.b_ld()));
+      k.shared_b ? shared_loads_of(k.tile_n, k.tile_k)
+                 : loads_of(k.tile_n, k.tile_k, problem.b_is_k_major(), granule(problem.b_cols(), problem.b_ld()));
   const double warps = k.groups() * k.warps_k;
   const double issue =
       warps * (c.direct_load * (a.instructions + b.instructions) + c.direct_pair * (a.pairs + b.pairs));
@@ -84,7 +96,8 @@ Estimate estimate_direct(const DirectKnobs& k, const Setting& setting) {
   const double sent = blocks * rounds * bytes * filled;
   p.trip = c.direct_trip * (c.l2_trip + std::min(1.0, (a_bytes + b_bytes) / sent) * (c.dram_trip - c.l2_trip));
   p.busy_step = filled * overlapped(std::max(bytes / c.direct_ingest, issue), tensor, c.unit_overlap);
-  p.lone_step = p.busy_step + multiply;
+  const double instructions = (1 + kAddressInstructions) * (a.instructions + b.instructions) + (a.pairs + b.pairs);
+  p.lone_step = p.busy_step + multiply + c.direct_issue * instructions + (k.shared_b ? kSharedWait : 0);
   if (k.ahead == 0 && rounds > 1) p.lone_step += p.trip;  // nothing is loaded while the warp multiplies
   // A lane's results are a patch of C, written in units of up to eight; wider patches are written in two halves of each
   // sector.

@@ -87,6 +87,7 @@ void write_direct(const DirectKnobs& k, bool tiny, RecipeWriter& writer) {
     writer.set("tile_n", k.tile_n);
     writer.set("warps_m", k.warps_m);
     writer.set("warps_n", k.warps_n);
+    writer.set("b", k.shared_b ? 1 : 0);
   } else {
     writer.set("tile_rows", k.rows());
     writer.set("warps_rows", k.groups());

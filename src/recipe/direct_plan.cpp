@@ -15,7 +15,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 std::int64_t DirectKnobs::smem_bytes() const {
   const std::int64_t tiles = std::int64_t{4} * tile_m * tile_n * groups();  // FP32 sums
-  return (warps_k > 1 ? tiles * warps_k : 0) + (split > 1 ? tiles : 0);
+  // Of a warp: rows of B, and a gap after every eight.
+  const std::int64_t staged = std::int64_t{tile_k} * 2 * tile_n + tile_k / 8 * (tile_n == 8 ? 32 : 16);
+  return (warps_k > 1 ? tiles * warps_k : 0) + (split > 1 ? tiles : 0) + (shared_b ? staged * groups() * warps_k : 0);
 }
 
 DirectKnobs tiny_knobs(const Recipe& recipe) {
@@ -28,6 +30,7 @@ DirectKnobs tiny_knobs(const Recipe& recipe) {
   knobs.warps_k = recipe.get("warps_k");
   knobs.split = recipe.get("split");
   knobs.ahead = recipe.get("ahead");
+  knobs.shared_b = recipe.get("b") != 0;
   knobs.transposed = knobs.tile_m == 8;
   knobs.fetch = recipe.get("fetch");
   knobs.pdl = recipe.get("pdl");

@@ -21,6 +21,7 @@ struct DirectKnobs {
   int warps_m = 1, warps_n = 1, warps_k = 1;
   int split = 1;
   int ahead = 0;
+  bool shared_b = false;    // B, stored k x n, comes through shared memory
   bool transposed = false;  // N on mma's side of 16
   int hint = kDirectKeep;
   int fetch = 0;

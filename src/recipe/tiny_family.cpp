@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,6 +38,10 @@ std::vector<Knob> knobs() {
        "blocks of a cluster that share K; FP32 partial sums meet in distributed shared memory",
        {{"split", {1, 2, 4, 8, 16}, 1, {}}}},
       {"ahead", "rounds of loads under way while another is multiplied", {{"ahead", {0, 1}, 0, {}}}},
+      {"b",
+       "how B comes to registers where its rows run along N: direct, or shared: whole rows through shared memory, "
+       "transposed on the way",
+       {{"b", {0, 1}, 0, {"direct", "shared"}}}},
       {"fetch",
        "bytes that the second-level cache fetches per load at least; 0: its own choice",
        {{"fetch", {0, 128, 256}, 0, {}}}},
@@ -67,6 +72,22 @@ Reason check_rounds(const Recipe& recipe, const Problem* problem, const Machine&
   return fmt::format("{} rounds of loads along K; this family takes at most {}", rounds, kMostRounds);
 }
 
+Reason check_shared_b(const Recipe& recipe, const Problem*, const Machine&) {
+  const DirectKnobs k = tiny_knobs(recipe);
+  if (!k.shared_b || (!k.transposed && k.ahead == 0 && k.tile_k % 32 == 0)) return std::nullopt;
+  return fmt::format(
+      "b=shared takes tiles of 16 rows and more, 32 of K and more, and ahead=0; this is {}x{}x{} ahead={}", k.tile_m,
+      k.tile_n, k.tile_k, k.ahead);
+}
+
+Reason check_rows_of_b(const Recipe& recipe, const Problem* problem, const Machine&) {
+  if (!tiny_knobs(recipe).shared_b) return std::nullopt;
+  if (problem->b_is_k_major()) return "b=shared is for rows of B that run along N";
+  if (problem->n % 8 == 0 && problem->b_ld() % 8 == 0) return std::nullopt;
+  return fmt::format("b=shared copies 16 bytes at once; rows of B have {} elements, {} apart", problem->n,
+                     problem->b_ld());
+}
+
 std::vector<Rule> rules() {
   using Recipes = const Recipe&;
   using Problems = const Problem*;
@@ -79,6 +100,8 @@ std::vector<Rule> rules() {
       {"dependents", "programmatic dependent launch needs compute capability 9.0", false,
        [](Recipes r, Problems, Machines m) { return direct::check_dependents(tiny_knobs(r), m); }},
       {"tile", "a tile has 16 rows or 16 columns at least", false, check_tile},
+      {"b", "what is transposed in shared memory is of the side of 8, one round at a time", false, check_shared_b},
+      {"rows_of_b", "rows that go through shared memory run along N, in 16-byte units", true, check_rows_of_b},
       {"threads", "a block has at most 16 warps", false,
        [](Recipes r, Problems, Machines) { return direct::check_threads(tiny_knobs(r)); }},
       {"registers", "operands in flight and sums fit in a thread's registers", false,
@@ -130,7 +153,7 @@ Recipe recipe_of(const DirectKnobs& k) {
   Recipe recipe(tiny_family());
   recipe.set("tile_m", k.tile_m).set("tile_n", k.tile_n).set("tile_k", k.tile_k);
   recipe.set("warps_m", k.warps_m).set("warps_n", k.warps_n).set("warps_k", k.warps_k);
-  recipe.set("split", k.split).set("ahead", k.ahead);
+  recipe.set("split", k.split).set("ahead", k.ahead).set("b", k.shared_b ? 1 : 0);
   return recipe;
 }
 
@@ -160,7 +183,7 @@ std::vector<std::pair<double, DirectKnobs>> promising(const Problem& problem, co
 }
 
 // The best nine by estimate, of tiles that differ in area or in how warps share K: the estimate is rough. Then the best
-// with wider fetches.
+// with wider fetches, and the first three that can with B through shared memory.
 std::vector<Recipe> starting_points(const Problem& problem, const Machine& machine) {
   auto ranked = promising(problem, machine);
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -174,7 +197,14 @@ std::vector<Recipe> starting_points(const Problem& problem, const Machine& machi
     chosen.push_back(std::move(recipe));
     if (chosen.size() == 9) break;
   }
-  if (!chosen.empty()) chosen.push_back(Recipe(chosen.front()).set("fetch", 128));
+  if (chosen.empty()) return chosen;
+  std::vector<Recipe> shared;
+  for (const Recipe& recipe : chosen) {
+    Recipe variant = Recipe(recipe).set("b", 1);
+    if (shared.size() < 3 && is_legal(variant, problem, machine)) shared.push_back(std::move(variant));
+  }
+  chosen.push_back(Recipe(chosen.front()).set("fetch", 128));
+  std::move(shared.begin(), shared.end(), std::back_inserter(chosen));
   return chosen;
 }
 

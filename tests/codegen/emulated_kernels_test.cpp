@@ -126,6 +126,15 @@ using Cases = testing::Types<
     CaseType<make_case(33, 36, 71, true, false, {.scaled = true, .tile_n = 32, .depth = 16, .warps_k = 1})>,
     CaseType<make_case(20, 50, 100, false, false, {.element = Element::bf16, .scaled = true, .tile_m = 32, .tile_n = 32, .depth = 16, .warps_n = 2, .warps_k = 2}, {0, 0, 4})>,
     CaseType<make_case(7, 99, 520, true, true, {.scaled = true, .tile_m = 8, .tile_n = 32, .depth = 32, .warps_n = 2, .warps_k = 2, .split = 4, .transposed = true})>,
+    // B through shared memory: widths, rounds, ragged sizes, warps and clusters that share K, scaling.
+    CaseType<make_case(64, 48, 256, true, false, {.warps_k = 2, .shared_b = true})>,
+    CaseType<make_case(32, 64, 96, true, false, {.tile_n = 32, .depth = 32, .warps_k = 1, .shared_b = true})>,
+    CaseType<make_case(32, 24, 128, true, false, {.tile_n = 8, .depth = 64, .warps_k = 1, .shared_b = true})>,
+    CaseType<make_case(40, 72, 210, false, false, {.tile_m = 32, .tile_n = 64, .depth = 32, .warps_k = 2, .shared_b = true})>,
+    CaseType<make_case(33, 40, 71, true, false, {.depth = 64, .warps_m = 2, .warps_n = 2, .warps_k = 1, .shared_b = true}, {1, 8, 2})>,
+    CaseType<make_case(16, 64, 512, true, false, {.element = Element::bf16, .tile_n = 32, .depth = 32, .warps_k = 2, .split = 4, .shared_b = true})>,
+    CaseType<make_case(20, 56, 100, true, false, {.scaled = true, .depth = 32, .warps_k = 2, .shared_b = true}, {0, 0, 4})>,
+    CaseType<make_case(64, 48, 128, true, false, {.f16_sums = true, .depth = 128, .warps_k = 1, .shared_b = true})>,
     // FP16 sums.
     CaseType<make_case(64, 48, 256, true, true, {.f16_sums = true})>,
     CaseType<make_case(33, 21, 71, true, false, {.f16_sums = true, .scaled = true, .tile_n = 32, .depth = 16, .warps_k = 4})>,

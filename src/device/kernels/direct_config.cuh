@@ -2,6 +2,7 @@
 // problem's class, as one structural value.
 #pragma once
 
+#include "device/mma/shared_fragment.cuh"
 #include "device/mma/sums.cuh"
 #include "device/ptx/load_global.cuh"
 
@@ -33,6 +34,7 @@ struct DirectConfig {
   int warps_k = 4;                 // of a block, sharing k
   int split = 1;                   // blocks of a cluster that share k
   int ahead = 0;                   // loads of `depth` that are under way while another is multiplied
+  bool shared_b = false;           // B, whose rows run along N, comes through shared memory
   bool transposed = false;         // N takes mma's side of 16, M that of 8; otherwise the other way round
   LoadHint hint = LoadHint::keep;  // for the operand on the side of 16
   int fetch = 0;                   // bytes that the second-level cache fetches per load, 0 for its own choice
@@ -52,13 +54,16 @@ struct DirectPlan {
   static constexpr int kLaneRows = kRows / 8, kLaneColumns = kColumns / 4;
   static constexpr int kPatchM = kConfig.transposed ? kLaneColumns : kLaneRows;
   static constexpr int kPatchN = kConfig.transposed ? kLaneRows : kLaneColumns;
-  static constexpr int kUnit = min(kPatchN, 8);
+  static constexpr int kUnit = kConfig.shared_b ? 2 : min(kPatchN, 8);
   static constexpr int kUnits = kPatchM * kPatchN / kUnit;
 
   static constexpr int kTileBytes = 4 * kRows * kColumns;
   static constexpr int kPartialBytes = kConfig.warps_k > 1 ? kTileBytes* kGroups* kConfig.warps_k : 0;
   static constexpr int kExchangeBytes = kConfig.split > 1 ? kTileBytes* kGroups : 0;
-  static constexpr int kSharedBytes = kPartialBytes + kExchangeBytes;
+  using SharedB = SharedFragment<kColumns / 8, kConfig.depth, kConfig.whole_n, kConfig.whole_k, kConfig.fetch>;
+  static constexpr int kStagedBytes =
+      kConfig.shared_b ? shared_fragment_bytes(kColumns / 8, kConfig.depth) : 0;  // a warp
+  static constexpr int kSharedBytes = kPartialBytes + kExchangeBytes + kThreads / 32 * kStagedBytes;
 
   // Registers per thread: operands in flight and accumulators. What is loaded by single elements takes a register each.
   static constexpr bool kSingleA = kConfig.a_granule == 2 || (!kConfig.a_k_major && kConfig.tile_m == 8);
@@ -74,6 +79,9 @@ struct DirectPlan {
   static_assert(kThreads <= 512, "a thread has 128 registers");
   static_assert(kOperandRegisters + kAccumulators + 56 <= min(255, 65536 / kThreads), "operands fit in the registers");
   static_assert(kConfig.split <= 16, "a cluster has at most 16 blocks");
+  static_assert(!kConfig.shared_b || (!kConfig.b_k_major && !kConfig.transposed && kConfig.b_granule == 16 &&
+                                      kConfig.ahead == 0 && kConfig.depth % 32 == 0),
+                "whole rows of B along N are transposed on the side of 8, one round at a time");
 };
 
 }  // namespace warpsmith::device

@@ -44,8 +44,16 @@ struct DirectOperands {
   using Fragment = DirectFragment<kIsA ? kConfig.a_k_major : kConfig.b_k_major, kGroups, kConfig.depth,
                                   kIsA ? kConfig.a_granule : kConfig.b_granule,
                                   kIsA ? kConfig.whole_m : kConfig.whole_n, kConfig.whole_k, kHint, kConfig.fetch>;
+  template <bool kShared, class Own>
+  struct Columns {
+    using Type = Own;
+  };
+  template <class Own>
+  struct Columns<true, Own> {
+    using Type = typename Plan::SharedB;
+  };
   Fragment<!kConfig.transposed, Plan::kRows / 8, kConfig.hint> rows;
-  Fragment<kConfig.transposed, Plan::kColumns / 8, LoadHint::keep> columns;
+  typename Columns<kConfig.shared_b, Fragment<kConfig.transposed, Plan::kColumns / 8, LoadHint::keep>>::Type columns;
 };
 
 // Sums over k, in as many accumulators as keep mma instructions independent of one another.
@@ -58,13 +66,21 @@ struct DirectSums {
   Sum d[kChains][kBlocksM][kBlocksN][kSumsPerBlock<Sum>] = {};
 
   __device__ __forceinline__ void add(const DirectOperands<kConfig>& operands) {
+    if constexpr (kConfig.shared_b) {
+      cp_async_wait<0>();
+      __syncwarp();
+    }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       u32 b[kBlocksN][2];
+      if constexpr (kConfig.shared_b) {
+        operands.columns.step_fragments(step, b);
+      } else {
 #pragma unroll
-      for (int j = 0; j < kBlocksN; ++j) {
-        b[j][0] = operands.columns.pair(j, 2 * step);
-        b[j][1] = operands.columns.pair(j, 2 * step + 1);
+        for (int j = 0; j < kBlocksN; ++j) {
+          b[j][0] = operands.columns.pair(j, 2 * step);
+          b[j][1] = operands.columns.pair(j, 2 * step + 1);
+        }
       }
 #pragma unroll
       for (int i = 0; i < kBlocksM; ++i) {
@@ -79,10 +95,12 @@ struct DirectSums {
   // Element (y, x) of the lane's patch of C.
   __device__ __forceinline__ float at(int y, int x) const {
     const int row = kConfig.transposed ? x : y, column = kConfig.transposed ? y : x;
-    const int i = row / 2, j = column % kBlocksN;
+    // Neighbouring columns are the same one of all blocks, or those of one block.
+    const int i = row / 2, j = kConfig.shared_b ? column / 2 : column % kBlocksN;
+    const int odd = kConfig.shared_b ? column % 2 : column / kBlocksN;
     const auto of = [&](int chain) {
       const FloatPair pair = sum_pair(d[chain][i][j], 0, row % 2);
-      return column / kBlocksN == 0 ? pair.x : pair.y;
+      return odd == 0 ? pair.x : pair.y;
     };
     return kChains == 1 ? of(0) : of(0) + of(kChains - 1);
   }
@@ -101,7 +119,8 @@ __device__ __forceinline__ void direct_store(const Output<kConfig.scaled>& out, 
   constexpr int kPerRow = Plan::kPatchN / Plan::kUnit;
   const int patch_m = kConfig.transposed ? lane % 4 : lane / 4, patch_n = kConfig.transposed ? lane / 4 : lane % 4;
   const int line = row + patch_m * Plan::kPatchM + unit / kPerRow;
-  const int first = column + patch_n * Plan::kPatchN + unit % kPerRow * Plan::kUnit;
+  const int first = column + (kConfig.shared_b ? unit % kPerRow * 8 + patch_n * 2
+                                               : patch_n * Plan::kPatchN + unit % kPerRow * Plan::kUnit);
   if constexpr (kConfig.scaled) {
     float w[Plan::kUnit];
 #pragma unroll
@@ -194,8 +213,15 @@ __device__ __forceinline__ void direct_gemm(const u16* a, const u16* b, const Ou
       operands.rows.load(b, ldb, place.column + lane_row, n, depth, k, policy);
       operands.columns.load(a, lda, place.row + lane_column, m, depth, k, 0);
     } else {
+      if constexpr (kConfig.shared_b) {
+        if constexpr (!kConfig.once) __syncwarp();  // the round before has been read
+        operands.columns.memory =
+            shared_address(shared) + Plan::kPartialBytes + Plan::kExchangeBytes + threadIdx.x / 32 * Plan::kStagedBytes;
+        operands.columns.load(b, ldb, place.column, n, depth, k);
+      } else {
+        operands.columns.load(b, ldb, place.column + lane_column, n, depth, k, 0);
+      }
       operands.rows.load(a, lda, place.row + lane_row, m, depth, k, policy);
-      operands.columns.load(b, ldb, place.column + lane_column, n, depth, k, 0);
     }
   };
   if constexpr (kConfig.dependents != Dependents::none) grid_dependency_wait();
