@@ -63,9 +63,10 @@ class FakeBench : public TuneBench {
     return refuse ? refuse(recipe) : std::nullopt;
   }
   Verdict measure(int device, const Problem& problem, const Recipe& recipe, double best_us,
-                  const TimingEffort&) override {
+                  const TimingEffort& effort) override {
     std::this_thread::sleep_for(pause);
     const std::lock_guard lock(mutex);
+    screened_only += effort.screening && effort.seconds == 0 ? 1 : 0;
     EXPECT_GT(builds[source_of(problem, recipe)], 0) << "measured before it was built";
     EXPECT_TRUE(measured.insert(to_string(problem) + " " + to_string(recipe)).second || again) << "measured twice";
     order.push_back(to_string(problem));
@@ -88,7 +89,7 @@ class FakeBench : public TuneBench {
   std::string version = "1";
   int device_count = 1;
   bool again = false;
-  int comparisons = 0;
+  int comparisons = 0, screened_only = 0;
   std::map<std::string, int> builds;
   std::set<std::string> measured;
   std::vector<std::string> order;
@@ -146,6 +147,19 @@ class Tune : public ::testing::Test {
   TuneProgress progress_;
   std::atomic<bool> stop_{false};
 };
+
+TEST_F(Tune, TimesOnlyLongKernelsInFull) {
+  plan_options_.per_problem = 4;
+  for (const double from_us : {0.0, 1e9}) {
+    options_.full_from_us = from_us;
+    FakeBench bench;
+    TunePlan plan = make_plan();
+    const auto result = run(plan, bench);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_GT(bench.measured.size(), 0u);
+    EXPECT_EQ(bench.screened_only, from_us > 0 ? static_cast<int>(bench.measured.size()) : 0);
+  }
+}
 
 TEST_F(Tune, RefusesAnUnknownPolicy) {
   plan_options_.policy = "oracle";
