@@ -151,24 +151,10 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
     }
     WorkerRequest request = request_for("survey", asked.problem, asked.seed, effort);
     request.survey = asked;
-    if (const Status ready = ensure_worker(); !ready) return ready.error();
-    const Exchange answer = exchange(request);
-    if (const auto* error = std::get_if<Error>(&answer)) {
-      drop_worker();
-      return *error;
-    }
-    if (const auto* loss = std::get_if<WorkerLoss>(&answer)) {
-      return failure(fmt::format("the worker was lost in stage {}: {}", loss->stage, loss->reason));
-    }
-    try {
-      auto report = std::get<nlohmann::json>(answer).get<SurveyReport>();
-      for (const auto& [name, version] : report.versions) machine_.versions[name] = version;
-      for (const SurveyCandidate& candidate : asked.candidates) confirm_leap(asked, candidate, report);
-      return report;
-    } catch (const nlohmann::json::exception& error) {
-      drop_worker();
-      return failure(fmt::format("the worker's answer is garbled: {}", error.what()));
-    }
+    auto report = report_of<SurveyReport>(request);
+    if (!report) return report;
+    for (const SurveyCandidate& candidate : asked.candidates) confirm_leap(asked, candidate, *report);
+    return report;
   }
 
   void on_progress(std::function<void(double, const std::string&)> listener) override {
@@ -434,6 +420,14 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
   }
 
   Result<ComparisonReport> comparison_report(const WorkerRequest& request) {
+    auto report = report_of<ComparisonReport>(request);
+    if (report && !report->crash.empty()) drop_worker();
+    return report;
+  }
+
+  // What the worker answers to a request that no verdict comes of; the versions in it become the machine's.
+  template <class Report>
+  Result<Report> report_of(const WorkerRequest& request) {
     if (const Status ready = ensure_worker(); !ready) return ready.error();
     const Exchange answer = exchange(request);
     if (const auto* error = std::get_if<Error>(&answer)) {
@@ -444,8 +438,7 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
       return failure(fmt::format("the worker was lost in stage {}: {}", loss->stage, loss->reason));
     }
     try {
-      auto report = std::get<nlohmann::json>(answer).get<ComparisonReport>();
-      if (!report.crash.empty()) drop_worker();
+      auto report = std::get<nlohmann::json>(answer).get<Report>();
       for (const auto& [name, version] : report.versions) machine_.versions[name] = version;
       return report;
     } catch (const nlohmann::json::exception& error) {
