@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -47,9 +48,10 @@ std::string config_text(const Sm90Knobs& k, const Problem& problem) {
   add("consumers", std::to_string(k.consumers));
   add("pace", std::to_string(k.pace));
   add("raster", k.raster == kSm90RasterM ? "Raster::m" : "Raster::n");
-  add("group", std::to_string(k.group));
+  if (k.loops()) add("group", std::to_string(k.group));
   add("persistent", boolean(k.persistent));
   add("streamk", boolean(k.streamk));
+  add("parts", boolean(k.parts()));
   add("pingpong", boolean(k.pingpong));
   add("swap", boolean(k.swap));
   add("pdl", boolean(k.pdl));
@@ -76,9 +78,9 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
       "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
       "    {entry}(const __grid_constant__ TensorMap map_a, const "
       "__grid_constant__ TensorMap map_b,{map_parameter}\n"
-      "        u16* c,{workspace_parameter} int m, int n, int k, int ldc{factors}) {{\n"
+      "        u16* c,{workspace_parameter} int m, int n, int k, int ldc{parts_parameter}{factors}) {{\n"
       "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, {output}, "
-      "{workspace_argument}, m, n, k);\n"
+      "{workspace_argument}, m, n, k, {parts_argument});\n"
       "}}\n",
       fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
       fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
@@ -93,7 +95,9 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
                                    "B, map_b over A, m is n and n is m.\n"
                                  : ""),
       fmt::arg("workspace_parameter", k.streamk ? " unsigned char* workspace," : ""),
-      fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"));
+      fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"),
+      fmt::arg("parts_parameter", k.parts() ? ", int part_depth" : ""),
+      fmt::arg("parts_argument", k.parts() ? "part_depth" : "0"));
 }
 
 TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, std::int64_t ld, const Sm90Boxes& boxes,
@@ -118,7 +122,8 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   launch.entry = kEntry;
   launch.block = {sm90_threads(k), 1, 1};
   launch.cluster = {k.cluster_size(), 1, 1};
-  launch.grid = {static_cast<int>(sm90_clusters(k, problem, machine) * k.cluster_size()), 1, 1};
+  const std::array<std::int64_t, 3> grid = sm90_grid(k, problem, machine);
+  launch.grid = {static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
   launch.dynamic_smem_bytes = static_cast<int>(smem_bytes);
   launch.programmatic_dependent_launch = k.pdl != 0;
 
@@ -136,6 +141,9 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   if (k.streamk) launch.arguments.push_back(KernelArgument::workspace_pointer());
   for (const std::int64_t size : {product.m, product.n, product.k, problem.c_ld()}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
+  }
+  if (k.parts()) {
+    launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(sm90_k_tiles(k, problem) / k.split)));
   }
   add_factors(launch, problem);
   return {{std::move(launch)}, sm90_workspace_bytes(k, problem, machine), k.streamk != 0};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -212,10 +213,12 @@ Reason check_dealt(const Recipe& recipe, const Problem* problem, const Machine& 
 }
 
 Reason check_grid(const Recipe& recipe, const Problem* problem, const Machine& machine) {
-  const Sm90Knobs k = sm90_knobs(recipe);
-  const std::int64_t blocks = sm90_clusters(k, *problem, machine) * k.cluster_size();
-  if (blocks < (std::int64_t{1} << 31)) return std::nullopt;
-  return fmt::format("{} blocks; a grid has fewer than 2^31", blocks);
+  constexpr std::int64_t kMost[] = {(std::int64_t{1} << 31) - 1, 65535, 65535};
+  const std::array<std::int64_t, 3> grid = sm90_grid(sm90_knobs(recipe), *problem, machine);
+  for (int i = 0; i < 3; ++i) {
+    if (grid[i] > kMost[i]) return fmt::format("{} blocks along {}; at most {}", grid[i], "xyz"[i], kMost[i]);
+  }
+  return std::nullopt;
 }
 
 std::vector<Rule> rules() {
@@ -241,7 +244,7 @@ std::vector<Rule> rules() {
       {"resident", "blocks that wait for one another run at the same time", true, check_resident},
       {"dealt", "stream-K has tiles to deal, and so few that 24 bits count their stages times blocks", true,
        check_dealt},
-      {"grid", "the grid has fewer than 2^31 blocks", true, check_grid},
+      {"grid", "a grid has fewer than 2^31 blocks along x, and 2^16 along y and z", true, check_grid},
   };
 }
 

@@ -3,6 +3,7 @@
 // figures; generated sources assert that both agree.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "problem/problem.h"
@@ -26,6 +27,8 @@ struct Sm90Knobs {
   int evict_a = kSm90EvictNormal, evict_b = kSm90EvictNormal;
 
   int cluster_split() const { return streamk ? 1 : split; }  // blocks of a cluster along K
+  bool parts() const { return streamk && split > 1; }        // every tile in equal parts, a cluster each
+  bool loops() const { return persistent && !parts(); }      // a block works on several tiles
   int cluster_size() const { return cluster_m * cluster_n * cluster_split(); }
   // Registers per thread; two FP16 sums share one.
   int accumulators(AccumulatorType type = AccumulatorType::f32) const {
@@ -65,6 +68,10 @@ std::int64_t sm90_k_tiles(const Sm90Knobs& knobs, const Problem& problem);
 int sm90_resident_clusters(const Sm90Knobs& knobs, const Machine& machine);
 std::int64_t sm90_clusters(const Sm90Knobs& knobs, const Problem& problem,
                            const Machine& machine);  // launched
+// Blocks in each dimension. Without a loop they give the tile's place: x: blocks of a cluster times the parts of a tile
+// or the tiles of a band along the raster direction; y: tiles across it (parts: along M); z: bands (parts: tiles along
+// N).
+std::array<std::int64_t, 3> sm90_grid(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine);
 // Stream-K: tiles that are dealt by stages, and the FP32 workspace, a tile or
 // two of every block.
 std::int64_t sm90_dealt_tiles(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine);

@@ -102,13 +102,15 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
       const KernelLaunch& launch = std::get<CudaLaunch>(candidate.launch).kernels.at(0);
       const Sm90Knobs knobs = sm90_knobs(point);
       EXPECT_EQ(launch.grid[0] % launch.cluster[0], 0) << to_string(point);
-      const std::int64_t groups = launch.grid[0] / launch.cluster[0];
+      const std::int64_t blocks = std::int64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+      const std::int64_t groups = blocks / launch.cluster[0] / (knobs.parts() ? knobs.split : 1);
       const std::int64_t covered = groups * knobs.cluster_m * knobs.cluster_n * knobs.tile_m * knobs.tile_n;
-      if (!knobs.persistent) {
+      if (!knobs.loops()) {
         EXPECT_GE(covered, p.m * p.n) << shape << " " << to_string(point);
       }
       EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
-      EXPECT_EQ(launch.arguments.size(), 7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0));
+      EXPECT_EQ(launch.arguments.size(),
+                7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0) + (knobs.parts() ? 1 : 0));
       const TensorMap &map_a = launch.arguments[knobs.swap ? 1 : 0].map,
                       &map_b = launch.arguments[knobs.swap ? 0 : 1].map;
       EXPECT_EQ(map_a.operand, Operand::a);
@@ -137,9 +139,22 @@ TEST(CudaCodegen, StreamKAsksForAClearedWorkspace) {
   EXPECT_EQ(even.workspace_bytes, 132 * 2 * 128 * 128 * 4);
   EXPECT_TRUE(even.zero_workspace);
   const CudaLaunch split = launch("sm90 persistent=1 streamk=1 split=8 epilogue=direct");
-  EXPECT_EQ(split.kernels.at(0).grid[0], 16 * 8);
+  EXPECT_EQ(split.kernels.at(0).grid, (std::array<int, 3>{8, 4, 4}));
   EXPECT_EQ(split.kernels.at(0).cluster[0], 1);
+  EXPECT_EQ(split.kernels.at(0).arguments.back(), KernelArgument::integer(256 / 8));
   EXPECT_EQ(split.workspace_bytes, 16 * 8 * 128 * 128 * 4);
+}
+
+// The place of a tile is in the grid's dimensions; bands of 8 tiles, or fewer where that leaves fewer blocks outside.
+TEST(CudaCodegen, GridOfBands) {
+  const auto grid = [&](const std::string& text, const std::string& shape) {
+    return std::get<CudaLaunch>(generate(recipe(text), problem(shape), gpu(90)).value().launch).kernels.at(0).grid;
+  };
+  using Grid = std::array<int, 3>;
+  EXPECT_EQ(grid("sm90 cluster=2x1", "2048x512x64 tn"), (Grid{2 * 8, 4, 1}));
+  EXPECT_EQ(grid("sm90", "1152x512x64 tn"), (Grid{5, 4, 2}));  // 9 tiles along M
+  EXPECT_EQ(grid("sm90 raster=n group=2", "1152x512x64 tn"), (Grid{2, 9, 2}));
+  EXPECT_EQ(grid("sm90 persistent=1", "1152x512x64 tn"), (Grid{36, 1, 1}));
 }
 
 TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {

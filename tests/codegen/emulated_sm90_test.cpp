@@ -112,11 +112,15 @@ void expect_exact(const Problem& problem, const Recipe& recipe, int units, float
   const device::TensorMap map_b = map_over(b.stored.data(), launch.arguments[1].map);
   const device::TensorMap map_c = map_over(c.data(), launch.arguments[2].map);
   const device::Output<kConfig.scaled> out = {c.data(), static_cast<int>(problem.c_ld()), alpha, beta};
-  emulation::Grid grid(static_cast<unsigned>(launch.grid[0]), static_cast<unsigned>(launch.block[0]),
+  const auto blocks = [&](int dimension) { return static_cast<unsigned>(launch.grid[dimension]); };
+  emulation::Grid grid({blocks(0), blocks(1), blocks(2)}, static_cast<unsigned>(launch.block[0]),
                        static_cast<unsigned>(launch.cluster[0]), 3);
+  ASSERT_EQ(sm90_knobs(recipe).parts(), kConfig.parts);
+  const int part_depth = kConfig.parts ? launch.arguments.at(kConfig.epilogue == Epilogue::tma ? 9 : 8).value : 0;
   const std::string failure = grid.run([&] {
     device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, out, reinterpret_cast<unsigned char*>(workspace.data()),
-                               static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k));
+                               static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k),
+                               part_depth);
   });
   ASSERT_EQ(failure, "");
 
@@ -204,6 +208,15 @@ TEST(EmulatedSm90, OneTilePerBlock) {
                 .stages = 2}>("304x136x200 nt bf16", 8);
 }
 
+// The grid's dimensions give the tiles' places; blocks of a narrow last band have none.
+TEST(EmulatedSm90, BandsOfTheGrid) {
+  expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1, .group = 2}>("264x136x72 tn", 132);
+  expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1, .raster = device::Raster::n, .group = 4}>("136x328x72 tn",
+                                                                                                      132);
+  expect_exact<{.tile_m = 64, .tile_n = 64, .cluster_m = 2, .split = 2, .stages = 2, .consumers = 1, .group = 2}>(
+      "584x136x264 tn", 132);
+}
+
 TEST(EmulatedSm90, StreamKInEvenStretches) {
   expect_exact<{
       .tile_m = 64, .tile_n = 64, .consumers = 1, .persistent = true, .streamk = true, .epilogue = Epilogue::direct}>(
@@ -218,15 +231,40 @@ TEST(EmulatedSm90, StreamKInEvenStretches) {
 }
 
 TEST(EmulatedSm90, StreamKInEqualParts) {
-  expect_exact<{
-      .tile_m = 64, .tile_n = 40, .consumers = 1, .persistent = true, .streamk = true, .epilogue = Epilogue::direct}>(
-      "77x136x520 tn", 40, 4);
+  expect_exact<{.tile_m = 64,
+                .tile_n = 40,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .parts = true,
+                .epilogue = Epilogue::direct}>("77x136x520 tn", 40, 4);
   expect_exact<{.b_k_major = false,
                 .tile_n = 64,
                 .persistent = true,
                 .streamk = true,
+                .parts = true,
                 .swap = true,
                 .epilogue = Epilogue::direct}>("80x136x520 tt", 20, 3);
+  // More stages than the ring has, and not equally many in all parts; with multicast.
+  expect_exact<{.tile_m = 64,
+                .tile_n = 64,
+                .cluster_m = 2,
+                .stages = 2,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .parts = true,
+                .epilogue = Epilogue::direct}>("200x72x840 tn", 24, 3);
+  expect_exact<{.scaled = true,
+                .tile_m = 64,
+                .tile_n = 64,
+                .cluster_n = 2,
+                .stages = 3,
+                .consumers = 1,
+                .persistent = true,
+                .streamk = true,
+                .parts = true,
+                .epilogue = Epilogue::direct}>("72x200x840 tn f16 f32 scaled", 32, 4);
 }
 
 TEST(EmulatedSm90, PingPong) {

@@ -32,6 +32,7 @@ struct Sm90Config {
   int group = 8;
   bool persistent = false;
   bool streamk = false;   // tiles that do not fill a wave are dealt by stages
+  bool parts = false;     // with streamk: every tile in as many equal parts, a cluster each
   bool pingpong = false;  // consumers take whole tiles in turn
   bool swap = false;      // the result is stored transposed
   bool pdl = false;
@@ -51,6 +52,7 @@ struct Sm90Plan {
   static constexpr int kConsumerRegisters = kConfig.consumers == 2 ? 232 : 160;
 
   static constexpr int kClusterSize = kConfig.cluster_m * kConfig.cluster_n * kConfig.split;
+  static constexpr bool kLoops = kConfig.persistent && !kConfig.parts;       // a block works on several tiles
   static constexpr int kSharers = kConfig.pingpong ? 1 : kConfig.consumers;  // warpgroups that multiply one tile
   static constexpr int kWarpgroupRows = kConfig.tile_m / kSharers;
   static constexpr int kRowBlocks = kWarpgroupRows / 64;  // wgmma instructions along M
@@ -82,6 +84,7 @@ struct Sm90Plan {
   static_assert(kConfig.split == 1 || (kConfig.epilogue == Epilogue::staged && !kConfig.persistent),
                 "split-K adds up in shared memory, once");
   static_assert(!kConfig.streamk || kConfig.persistent, "stream-K blocks loop over pieces of tiles");
+  static_assert(!kConfig.parts || kConfig.streamk, "parts of tiles meet in a workspace");
   static_assert(!kConfig.pingpong || (kConfig.persistent && !kConfig.streamk && kConfig.consumers == 2),
                 "ping-pong takes two consumers that loop over whole tiles");
   static_assert(kConfig.staging == 0 || (kConfig.epilogue == Epilogue::tma && kConfig.persistent && !kConfig.swap &&

@@ -161,10 +161,15 @@ __device__ __forceinline__ void sm90_reduce_in_cluster(u32 memory, const Sm90Sch
 }
 
 // Stream-K: where a block leaves its part of a tile. A stretch touches at most two tiles that it does not do alone, the
-// first in slot 0, the second in slot 1.
+// first in slot 0, the second in slot 1. With equal parts, each block has a slot.
 template <Sm90Config kConfig>
 __device__ __forceinline__ unsigned char* sm90_slot(unsigned char* workspace, const Sm90Schedule<kConfig>& schedule,
                                                     int worker, int tile) {
+  if constexpr (kConfig.parts) {
+    const long long parts = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x;  // blocks of the tiles before
+    return workspace +
+           (parts + worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank) * Sm90Memory<kConfig>::Shared::kBytes;
+  }
   const int slot = schedule.deal.tile_of(schedule.deal.first_stage(worker)) == tile ? 0 : 1;
   const int block = worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank;
   const int blocks = static_cast<int>(gridDim.x);
@@ -190,6 +195,15 @@ __device__ __forceinline__ void sm90_reduce_shared_tiles(unsigned char* workspac
                                                          const Output<kConfig.scaled>& out, int m, int n) {
   using Shared = typename Sm90Memory<kConfig>::Shared;
   constexpr int kWarps = 4 * kConfig.consumers;
+  if constexpr (kConfig.parts) {
+    const unsigned char* first = sm90_slot(workspace, schedule, 0, 0);
+    const Contributions contributions = {first, first, Sm90Plan<kConfig>::kClusterSize * Shared::kBytes,
+                                         schedule.clusters};
+    Shared::template reduce<kConfig.element, kConfig.swap>(contributions, schedule.cluster * kWarps + threadIdx.x / 32,
+                                                           schedule.clusters * kWarps, out, schedule.origin.m,
+                                                           schedule.origin.n, m, n);
+    return;
+  }
   const StreamDeal& deal = schedule.deal;
   const int worker = schedule.cluster;
   if (worker >= deal.workers) return;

@@ -25,7 +25,7 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
       const u32 full = memory + Memory::kFull + 8 * ring.slot;
       mbarrier_wait(memory + Memory::kEmpty + 8 * ring.slot, ring.phase ^ 1);
       mbarrier_arrive_expect(full, Memory::kStageBytes);
-      const int depth = stage * kConfig.tile_k;
+      const int depth = schedule.stage_of(stage) * kConfig.tile_k;
       Memory::TileA::load(memory + Memory::kA + ring.slot * Memory::TileA::kBytes, map_a, full, origin.m, depth,
                           schedule.rank_n, mask_a);
       Memory::TileB::load(memory + Memory::kB + ring.slot * Memory::TileB::kBytes, map_b, full, origin.n, depth,
@@ -65,7 +65,7 @@ __device__ __forceinline__ void sm90_multiply(u32 memory, int row, const Sm90Sch
   const u64 a = TileA::descriptor(memory + Memory::kA) + TileA::row_offset(row);
   const u64 b = TileB::descriptor(memory + Memory::kB);
   const int count = schedule.last_k - schedule.first_k;
-  const int releases = kConfig.persistent ? count : count - kConfig.stages;
+  const int releases = Sm90Plan<kConfig>::kLoops ? count : count - kConfig.stages;
   u32 previous = 0;
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
@@ -119,12 +119,12 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
     }
     if constexpr (kConfig.split > 1) {
       sm90_reduce_in_cluster<kConfig>(memory, schedule, row, accumulators, out, origin, m, n);
-    } else if (kConfig.streamk && !schedule.whole()) {
+    } else if (kConfig.parts || (kConfig.streamk && !schedule.whole())) {
       if constexpr (kConfig.streamk) sm90_leave<kConfig>(workspace, schedule, row, accumulators, origin, m, n);
     } else {
       sm90_finish<kConfig>(memory, warpgroup, accumulators, map_c, out, origin.m + row, origin.n, m, n);
     }
-    if constexpr (kConfig.persistent) __syncwarp();  // or the compiler holds the next tile's loop for divergent
+    if constexpr (Plan::kLoops) __syncwarp();  // or the compiler holds the next tile's loop for divergent
     if constexpr (kConfig.pingpong) {
       ring.skip(schedule.depth);  // the other warpgroup's tile
       schedule.advance();
@@ -136,16 +136,16 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
     __syncwarp();
   }
   // Releases may still be on their way to this block's barriers.
-  if constexpr (kConfig.persistent && Plan::kClusterSize > 1) cluster_sync();
+  if constexpr (Plan::kLoops && Plan::kClusterSize > 1) cluster_sync();
 }
 
 // map_a, map_b, map_c: tensor maps over the operands as stored, with the boxes of OperandTile and StoreBoxes. m, n: of
 // the product; with swap, A and B have changed places and C is its transpose. workspace: stream-K's, zero before and
-// after.
+// after. part_depth: see Sm90Schedule.
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c,
                                           const Output<kConfig.scaled>& out, unsigned char* workspace, int m, int n,
-                                          int k) {
+                                          int k, int part_depth) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -181,12 +181,16 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
     }
     __syncwarp();
   }
-  const Sm90Schedule<kConfig> schedule(m, n, k);
-  // Only multicast needs the barriers of its peers too.
+  // Only multicast needs the barriers of its peers too, which the fence above has published.
+  if constexpr (kMulticast) cluster_arrive_relaxed();
+  const Sm90Schedule<kConfig> schedule(m, n, k, part_depth);
   if constexpr (kMulticast) {
-    cluster_sync();
+    cluster_wait();
   } else if (warp <= kProducerWarp) {
     named_barrier_sync(0, Plan::kConsumerThreads + 32);
+  }
+  if constexpr (!Plan::kLoops && !kConfig.parts) {
+    if (!schedule.valid()) return;
   }
   if constexpr (kConfig.split > 1) {
     // The fence above has published the barriers.
@@ -194,7 +198,12 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   }
   if constexpr (kConfig.pdl) grid_dependency_wait();
 
-  if (warp >= kProducerWarp) {
+  // In this order the compiler puts the producer's code first, next to what runs before it: code that lies far off is
+  // late to arrive, and everything waits for the first load.
+  if (warp < kProducerWarp) {
+    if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
+    sm90_consume<kConfig>(memory, schedule, map_c, out, workspace, m, n);
+  } else {
     if constexpr (Plan::kReallocatesRegisters) release_registers_to<Plan::kProducerRegisters>();
     if (warp == kProducerWarp && is_elected_lane()) {
       // Sums may come, and be counted, before they are expected: the phase waits for this arrival.
@@ -207,9 +216,6 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
       __syncwarp();
       cluster_wait();
     }
-  } else {
-    if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
-    sm90_consume<kConfig>(memory, schedule, map_c, out, workspace, m, n);
   }
 }
 

@@ -3,29 +3,36 @@
 
 #include "device/kernels/sm90_config.cuh"
 #include "device/ptx/barrier.cuh"
+#include "device/ptx/matrix.cuh"
 #include "device/schedule/stream.cuh"
 
 namespace warpsmith::device {
 
 // Ranks count along M, then N, then K. "Tiles" are those of a whole cluster.
+//
+// A grid whose blocks do not loop has its tiles' places in its dimensions, since a block's first load would wait for
+// divisions. x: blocks of a cluster, then clusters of a band of tiles along the raster direction, or the parts of a
+// tile; y: tiles across that direction, or along M; z: bands, or tiles along N.
 template <Sm90Config kConfig>
 struct Sm90Schedule {
-  static constexpr int kClusterSize = Sm90Plan<kConfig>::kClusterSize;
-  int clusters_m, clusters_n;  // tiles along M and N
+  using Plan = Sm90Plan<kConfig>;
+  static constexpr int kClusterSize = Plan::kClusterSize;
+  static constexpr bool kLoops = Plan::kLoops;
+  int clusters_m, clusters_n;  // tiles along M and N; of a grid that loops
   int depth;                   // stages along K
   int rank = 0, rank_m = 0, rank_n = 0, rank_k = 0;
-  int cluster, clusters;  // this cluster among all of the grid
+  int cluster, clusters;  // this cluster among all of the grid; without a loop, among those of its y and z
   // The current piece: a tile, the first row and column of this block's part of it, and its range of stages.
   int tile, first_k, last_k;
   TileCoordinate origin;
+  bool turned = false;  // the stages of this tile are taken from the last to the first
   // Stream-K: the tiles that do not fill a wave are dealt first, then whole ones follow.
   StreamDeal deal;
   int left;       // stages of this cluster's current stretch, which is a dealt one or a whole tile
   int next_tile;  // that is worked on whole
 
-  __device__ __forceinline__ Sm90Schedule(int m, int n, int k) {
-    clusters_m = ceil_div(ceil_div(m, kConfig.tile_m), kConfig.cluster_m);
-    clusters_n = ceil_div(ceil_div(n, kConfig.tile_n), kConfig.cluster_n);
+  // part_depth: the fewest stages of a part, where tiles are divided into parts.
+  __device__ __forceinline__ Sm90Schedule(int m, int n, int k, int part_depth) {
     if constexpr (kClusterSize > 1) {
       rank = warp_uniform(cluster_rank());
       rank_m = rank % kConfig.cluster_m;
@@ -35,6 +42,12 @@ struct Sm90Schedule {
     cluster = blockIdx.x / kClusterSize;
     clusters = gridDim.x / kClusterSize;
     depth = ceil_div(k, kConfig.tile_k);
+    if constexpr (!kLoops) {
+      place_alone(m, n, part_depth);
+      return;
+    }
+    clusters_m = ceil_div(ceil_div(m, kConfig.tile_m), kConfig.cluster_m);
+    clusters_n = ceil_div(ceil_div(n, kConfig.tile_n), kConfig.cluster_n);
     if constexpr (kConfig.streamk) {
       const int tiles = clusters_m * clusters_n;
       const int dealt = tiles - quick_divide(tiles, clusters) * clusters;
@@ -53,15 +66,43 @@ struct Sm90Schedule {
       }
     } else {
       tile = cluster;
-      first_k = depth * rank_k / kConfig.split;
-      last_k = depth * (rank_k + 1) / kConfig.split;
+      first_k = 0;
+      last_k = depth;
       origin = origin_of(tile);
     }
   }
 
-  __device__ __forceinline__ bool valid() const { return tile < clusters_m * clusters_n; }
+  // The only piece of this cluster. tile: 0 while there is one to work on.
+  __device__ __forceinline__ void place_alone(int m, int n, int part_depth) {
+    TileCoordinate at;
+    if constexpr (kConfig.parts) {
+      at = {static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
+      const int longer = depth - part_depth * clusters;  // the first parts have a stage more
+      first_k = part_depth * cluster + min(cluster, longer);
+      last_k = first_k + part_depth + (cluster < longer ? 1 : 0);
+    } else {
+      const int along = blockIdx.z * clusters + cluster, across = blockIdx.y;
+      at = kConfig.raster == Raster::m ? TileCoordinate{along, across} : TileCoordinate{across, along};
+      first_k = depth * rank_k / kConfig.split;
+      last_k = depth * (rank_k + 1) / kConfig.split;
+    }
+    origin = origin_of(at);
+    // The last band may have fewer tiles than the others. The whole cluster is outside, or has a block that is not.
+    const bool outside =
+        at.m * (kConfig.cluster_m * kConfig.tile_m) >= m || at.n * (kConfig.cluster_n * kConfig.tile_n) >= n;
+    tile = outside ? 1 : 0;
+  }
+
+  __device__ __forceinline__ bool valid() const {
+    if constexpr (!kLoops) return tile == 0;
+    return tile < clusters_m * clusters_n;
+  }
   __device__ __forceinline__ void advance() {
-    if constexpr (kConfig.streamk) {
+    if constexpr (!kLoops) {
+      tile = 1;
+      // A loop for all that the compiler knows: or it computes ahead what scaling takes, and spills.
+      if constexpr (kConfig.scaled) compute_here(tile);
+    } else if constexpr (kConfig.streamk) {
       left -= last_k - first_k;
       if (left == 0) {
         take_whole();
@@ -71,8 +112,9 @@ struct Sm90Schedule {
         take();
       }
     } else {
-      tile += kConfig.persistent ? clusters : clusters_m * clusters_n;
-      if (kConfig.persistent && valid()) origin = origin_of(tile);  // there is no place past the last tile
+      tile += clusters;
+      turned = !turned;
+      if (valid()) origin = origin_of(tile);  // there is no place past the last tile
     }
   }
   // As much of the tile as the stretch has, from first_k on.
@@ -90,9 +132,15 @@ struct Sm90Schedule {
   // Only stream-K has pieces that are not whole tiles.
   __device__ __forceinline__ bool whole() const { return last_k - first_k == depth; }
 
-  __device__ __forceinline__ TileCoordinate origin_of(int of_tile) const {
-    const TileCoordinate at = raster_tile<kConfig.raster, kConfig.group>(of_tile, clusters_m, clusters_n);
+  // The stage that is loaded for number `i` of the piece, counted from first_k. Every other tile is taken from its end:
+  // the operand that it shares with the one before is in the cache there.
+  __device__ __forceinline__ int stage_of(int i) const { return turned ? first_k + last_k - 1 - i : i; }
+
+  __device__ __forceinline__ TileCoordinate origin_of(TileCoordinate at) const {
     return {(at.m * kConfig.cluster_m + rank_m) * kConfig.tile_m, (at.n * kConfig.cluster_n + rank_n) * kConfig.tile_n};
+  }
+  __device__ __forceinline__ TileCoordinate origin_of(int of_tile) const {
+    return origin_of(raster_tile<kConfig.raster, kConfig.group>(of_tile, clusters_m, clusters_n));
   }
 
   // Blocks that use the same rows of A, the same columns of B, or either.

@@ -69,9 +69,15 @@ struct Fiber {
   std::deque<std::vector<std::function<void()>>> groups;
 };
 
+// Blocks along each dimension.
+struct GridShape {
+  unsigned x, y, z;
+  GridShape(unsigned x_blocks, unsigned y_blocks = 1, unsigned z_blocks = 1) : x(x_blocks), y(y_blocks), z(z_blocks) {}
+};
+
 class Grid {
  public:
-  Grid(unsigned blocks, unsigned threads, unsigned cluster_size, unsigned seed);
+  Grid(GridShape shape, unsigned threads, unsigned cluster_size, unsigned seed);
 
   // Runs `kernel` to its end in every thread; the first thing that went wrong, or nothing.
   std::string run(const std::function<void()>& kernel);
@@ -80,7 +86,7 @@ class Grid {
   static Grid& current() { return *current_; }
   Fiber& fiber() { return *running_; }
   Block& block() { return *running_->block; }
-  unsigned blocks() const { return static_cast<unsigned>(blocks_.size()); }
+  const GridShape& shape() const { return shape_; }
   void yield() { swapcontext(&running_->context, &scheduler_); }
   void moved() { progress_ = true; }
   template <class Condition>
@@ -100,6 +106,7 @@ class Grid {
   void land_some();
 
   inline static Grid* current_ = nullptr;
+  const GridShape shape_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
