@@ -95,6 +95,7 @@ void Sm90Candidates::add_all_modes(const Sm90Knobs& base) {
     Sm90Knobs k = base;
     k.persistent = 1;
     k.epilogue = problem_.c_ld() % 8 == 0 && problem_.n % 8 == 0 ? kSm90Tma : kSm90Staged;
+    if (sm90_store_boxes(k).columns < 32) k.epilogue = kSm90Staged;  // narrow boxes are slow
     add(k);
     k.pingpong = 1;
     if (k.consumers == 2 && k.tile_m <= 128) add(k);
@@ -105,7 +106,7 @@ void Sm90Candidates::add_all_modes(const Sm90Knobs& base) {
 // Usual widths, and those that divide the problem's evenly; twice its size only wastes.
 std::set<int> promising_widths(std::int64_t n) {
   std::set<int> widths;
-  for (const int width : {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256}) {
+  for (const int width : {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}) {
     if (width <= 16 || width < 2 * n) widths.insert(width);
   }
   for (std::int64_t parts = std::max<std::int64_t>(1, ceil_div(n, 256)), i = 0; i < 4; ++i, ++parts) {
