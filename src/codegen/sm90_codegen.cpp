@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -78,9 +77,9 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
       "extern \"C\" __global__ void __launch_bounds__({threads}, 1)\n"
       "    {entry}(const __grid_constant__ TensorMap map_a, const "
       "__grid_constant__ TensorMap map_b,{map_parameter}\n"
-      "        u16* c,{workspace_parameter} int m, int n, int k, int ldc{parts_parameter}{factors}) {{\n"
+      "        u16* c,{workspace_parameter} int m, int n, int k, int ldc{place_parameters}{factors}) {{\n"
       "  sm90_gemm<kConfig>(&map_a, &map_b, {map_argument}, {output}, "
-      "{workspace_argument}, m, n, k, {parts_argument});\n"
+      "{workspace_argument}, m, n, k, {places});\n"
       "}}\n",
       fmt::arg("element", to_string(problem.element)), fmt::arg("layout", to_string(problem.layout)),
       fmt::arg("recipe", to_string(recipe)), fmt::arg("config", config_text(k, problem)), fmt::arg("smem", smem_bytes),
@@ -96,8 +95,10 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
                                  : ""),
       fmt::arg("workspace_parameter", k.streamk ? " unsigned char* workspace," : ""),
       fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"),
-      fmt::arg("parts_parameter", k.parts() ? ", int part_depth" : ""),
-      fmt::arg("parts_argument", k.parts() ? "part_depth" : "0"));
+      fmt::arg("place_parameters", k.loops() ? ""
+                                             : ",\n        int fast, int slow, u32 fast_inverse, u32 slow_inverse, int "
+                                               "parts, int part_depth"),
+      fmt::arg("places", k.loops() ? "{}" : "{fast, slow, fast_inverse, slow_inverse, parts, part_depth}"));
 }
 
 TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, std::int64_t ld, const Sm90Boxes& boxes,
@@ -122,8 +123,8 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   launch.entry = kEntry;
   launch.block = {sm90_threads(k), 1, 1};
   launch.cluster = {k.cluster_size(), 1, 1};
-  const std::array<std::int64_t, 3> grid = sm90_grid(k, problem, machine);
-  launch.grid = {static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
+  const Sm90Grid grid = sm90_grid(k, problem, machine);
+  launch.grid = {static_cast<int>(grid.clusters() * k.cluster_size()), 1, 1};
   launch.dynamic_smem_bytes = static_cast<int>(smem_bytes);
   launch.programmatic_dependent_launch = k.pdl != 0;
 
@@ -142,8 +143,14 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   for (const std::int64_t size : {product.m, product.n, product.k, problem.c_ld()}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
-  if (k.parts()) {
-    launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(sm90_k_tiles(k, problem) / k.split)));
+  if (!k.loops()) {
+    const auto inverse = [](std::int64_t of) { return ((std::int64_t{1} << 31) + of - 1) / of; };
+    const std::int64_t parts = k.parts() ? k.split : 1;
+    for (const std::int64_t value :
+         {grid.fast, grid.slow, inverse(grid.fast), inverse(grid.slow), parts, sm90_k_tiles(k, problem) / parts}) {
+      // An unsigned one as an int of the same bits.
+      launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(static_cast<std::uint32_t>(value))));
+    }
   }
   add_factors(launch, problem);
   return {{std::move(launch)}, sm90_workspace_bytes(k, problem, machine), k.streamk != 0};

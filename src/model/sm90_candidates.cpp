@@ -76,7 +76,10 @@ void Sm90Candidates::add_streamed(Sm90Knobs k) {
     // The most that fit, and half as many.
     if (i++ % 3 != 0) continue;
     k.split = split;
-    add(k);
+    for (const int raster : {kSm90RasterM, kSm90RasterN}) {  // which tiles run side by side, and so share loads
+      k.raster = raster;
+      add(k);
+    }
     if (++splits == 2) break;
   }
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -213,12 +212,16 @@ Reason check_dealt(const Recipe& recipe, const Problem* problem, const Machine& 
 }
 
 Reason check_grid(const Recipe& recipe, const Problem* problem, const Machine& machine) {
-  constexpr std::int64_t kMost[] = {(std::int64_t{1} << 31) - 1, 65535, 65535};
-  const std::array<std::int64_t, 3> grid = sm90_grid(sm90_knobs(recipe), *problem, machine);
-  for (int i = 0; i < 3; ++i) {
-    if (grid[i] > kMost[i]) return fmt::format("{} blocks along {}; at most {}", grid[i], "xyz"[i], kMost[i]);
+  const Sm90Knobs k = sm90_knobs(recipe);
+  const Sm90Grid grid = sm90_grid(k, *problem, machine);
+  const std::int64_t clusters = grid.clusters(), most = std::int64_t{1} << 31;
+  if (clusters * k.cluster_size() >= most) {
+    return fmt::format("{} blocks; a grid has fewer than 2^31", clusters * k.cluster_size());
   }
-  return std::nullopt;
+  // The device divides by multiplying (Sm90Places).
+  if (k.loops() || clusters * std::max(grid.fast, grid.slow) < most) return std::nullopt;
+  return fmt::format("{} clusters in rows of {} and planes of {} are too many to place", clusters, grid.fast,
+                     grid.slow);
 }
 
 std::vector<Rule> rules() {
@@ -244,7 +247,7 @@ std::vector<Rule> rules() {
       {"resident", "blocks that wait for one another run at the same time", true, check_resident},
       {"dealt", "stream-K has tiles to deal, and so few that 24 bits count their stages times blocks", true,
        check_dealt},
-      {"grid", "a grid has fewer than 2^31 blocks along x, and 2^16 along y and z", true, check_grid},
+      {"grid", "the grid has fewer than 2^31 blocks, and tiles can be placed without a loop", true, check_grid},
   };
 }
 

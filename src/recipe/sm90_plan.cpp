@@ -139,18 +139,17 @@ std::int64_t sm90_clusters(const Sm90Knobs& knobs, const Problem& problem, const
   return std::min(resident, tiles * sm90_k_tiles(knobs, problem));
 }
 
-std::array<std::int64_t, 3> sm90_grid(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine) {
-  const int size = knobs.cluster_size();
-  if (knobs.loops()) return {sm90_clusters(knobs, problem, machine) * size, 1, 1};
+Sm90Grid sm90_grid(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine) {
+  if (knobs.loops()) return {sm90_clusters(knobs, problem, machine), 1, 1};
   const Sm90Product product = sm90_product(knobs, problem);
   const std::int64_t tiles_m = ceil_div(ceil_div(product.m, knobs.tile_m), knobs.cluster_m);
   const std::int64_t tiles_n = ceil_div(ceil_div(product.n, knobs.tile_n), knobs.cluster_n);
-  if (knobs.parts()) return {std::int64_t{size} * knobs.split, tiles_m, tiles_n};
   const std::int64_t along = knobs.raster == kSm90RasterM ? tiles_m : tiles_n;
   const std::int64_t across = knobs.raster == kSm90RasterM ? tiles_n : tiles_m;
+  if (knobs.parts()) return {along, across, knobs.split};
   // Bands of equal width, so that few blocks lie outside.
   const std::int64_t bands = ceil_div(along, knobs.group);
-  return {ceil_div(along, bands) * size, across, bands};
+  return {ceil_div(along, bands), across, bands};
 }
 
 std::int64_t sm90_dealt_tiles(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine) {

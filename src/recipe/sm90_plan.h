@@ -3,7 +3,6 @@
 // figures; generated sources assert that both agree.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "problem/problem.h"
@@ -68,10 +67,13 @@ std::int64_t sm90_k_tiles(const Sm90Knobs& knobs, const Problem& problem);
 int sm90_resident_clusters(const Sm90Knobs& knobs, const Machine& machine);
 std::int64_t sm90_clusters(const Sm90Knobs& knobs, const Problem& problem,
                            const Machine& machine);  // launched
-// Blocks in each dimension. Without a loop they give the tile's place: x: blocks of a cluster times the parts of a tile
-// or the tiles of a band along the raster direction; y: tiles across it (parts: along M); z: bands (parts: tiles along
-// N).
-std::array<std::int64_t, 3> sm90_grid(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine);
+// The clusters of a grid: rows of `fast`, in planes of `slow` rows. Where blocks do not loop, a row runs along the
+// raster direction, and a plane is a band of tiles, or all of them for one part of K.
+struct Sm90Grid {
+  std::int64_t fast = 1, slow = 1, planes = 1;
+  std::int64_t clusters() const { return fast * slow * planes; }
+};
+Sm90Grid sm90_grid(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine);
 // Stream-K: tiles that are dealt by stages, and the FP32 workspace, a tile or
 // two of every block.
 std::int64_t sm90_dealt_tiles(const Sm90Knobs& knobs, const Problem& problem, const Machine& machine);

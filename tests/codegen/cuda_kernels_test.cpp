@@ -102,15 +102,14 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
       const KernelLaunch& launch = std::get<CudaLaunch>(candidate.launch).kernels.at(0);
       const Sm90Knobs knobs = sm90_knobs(point);
       EXPECT_EQ(launch.grid[0] % launch.cluster[0], 0) << to_string(point);
-      const std::int64_t blocks = std::int64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-      const std::int64_t groups = blocks / launch.cluster[0] / (knobs.parts() ? knobs.split : 1);
+      const std::int64_t groups = launch.grid[0] / launch.cluster[0] / (knobs.parts() ? knobs.split : 1);
       const std::int64_t covered = groups * knobs.cluster_m * knobs.cluster_n * knobs.tile_m * knobs.tile_n;
       if (!knobs.loops()) {
         EXPECT_GE(covered, p.m * p.n) << shape << " " << to_string(point);
       }
       EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
       EXPECT_EQ(launch.arguments.size(),
-                7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0) + (knobs.parts() ? 1 : 0));
+                7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0) + (knobs.loops() ? 0 : 6));
       const TensorMap &map_a = launch.arguments[knobs.swap ? 1 : 0].map,
                       &map_b = launch.arguments[knobs.swap ? 0 : 1].map;
       EXPECT_EQ(map_a.operand, Operand::a);
@@ -139,22 +138,42 @@ TEST(CudaCodegen, StreamKAsksForAClearedWorkspace) {
   EXPECT_EQ(even.workspace_bytes, 132 * 2 * 128 * 128 * 4);
   EXPECT_TRUE(even.zero_workspace);
   const CudaLaunch split = launch("sm90 persistent=1 streamk=1 split=8 epilogue=direct");
-  EXPECT_EQ(split.kernels.at(0).grid, (std::array<int, 3>{8, 4, 4}));
+  EXPECT_EQ(split.kernels.at(0).grid[0], 8 * 16);
   EXPECT_EQ(split.kernels.at(0).cluster[0], 1);
   EXPECT_EQ(split.kernels.at(0).arguments.back(), KernelArgument::integer(256 / 8));
   EXPECT_EQ(split.workspace_bytes, 16 * 8 * 128 * 128 * 4);
 }
 
-// The place of a tile is in the grid's dimensions; bands of 8 tiles, or fewer where that leaves fewer blocks outside.
+// Bands of 8 tiles, or fewer where that leaves fewer blocks outside; inverses that divide every cluster's number
+// exactly.
 TEST(CudaCodegen, GridOfBands) {
-  const auto grid = [&](const std::string& text, const std::string& shape) {
-    return std::get<CudaLaunch>(generate(recipe(text), problem(shape), gpu(90)).value().launch).kernels.at(0).grid;
+  const auto launch = [&](const std::string& text, const std::string& shape) {
+    return std::get<CudaLaunch>(generate(recipe(text), problem(shape), gpu(90)).value().launch).kernels.at(0);
   };
-  using Grid = std::array<int, 3>;
-  EXPECT_EQ(grid("sm90 cluster=2x1", "2048x512x64 tn"), (Grid{2 * 8, 4, 1}));
-  EXPECT_EQ(grid("sm90", "1152x512x64 tn"), (Grid{5, 4, 2}));  // 9 tiles along M
-  EXPECT_EQ(grid("sm90 raster=n group=2", "1152x512x64 tn"), (Grid{2, 9, 2}));
-  EXPECT_EQ(grid("sm90 persistent=1", "1152x512x64 tn"), (Grid{36, 1, 1}));
+  const auto places = [&](const KernelLaunch& kernel) {
+    std::vector<std::int64_t> values;
+    for (std::size_t i = kernel.arguments.size() - 6; i < kernel.arguments.size(); ++i) {
+      values.push_back(static_cast<std::uint32_t>(kernel.arguments[i].value));
+    }
+    return values;
+  };
+  const std::int64_t whole = std::int64_t{1} << 31;
+  using Values = std::vector<std::int64_t>;
+  const KernelLaunch even = launch("sm90 cluster=2x1", "2048x512x64 tn");
+  EXPECT_EQ(even.grid[0], 2 * 8 * 4);
+  EXPECT_EQ(places(even), (Values{8, 4, whole / 8, whole / 4, 1, 1}));
+  const KernelLaunch ragged = launch("sm90", "1152x512x64 tn");  // 9 tiles along M
+  EXPECT_EQ(ragged.grid[0], 5 * 4 * 2);
+  EXPECT_EQ(places(ragged), (Values{5, 4, (whole + 4) / 5, whole / 4, 1, 1}));
+  EXPECT_EQ(places(launch("sm90 raster=n group=2", "1152x512x64 tn")),
+            (Values{2, 9, whole / 2, (whole + 8) / 9, 1, 1}));
+  EXPECT_EQ(launch("sm90 persistent=1", "1152x512x64 tn").grid[0], 36);
+  for (const std::int64_t divisor : {1, 2, 3, 5, 7, 9, 11, 127, 1000, 46340}) {
+    const std::int64_t inverse = (whole + divisor - 1) / divisor;
+    for (std::int64_t index = whole / divisor - 1, left = 2000; index >= 0 && left > 0; --index, --left) {
+      ASSERT_EQ(index * inverse >> 31, index / divisor) << index << " / " << divisor;
+    }
+  }
 }
 
 TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {
@@ -178,7 +197,7 @@ TEST(CudaCodegen, LeadingDimensionsAndFactorsAreArguments) {
   EXPECT_EQ(arguments[1].map.ld, 264);
   EXPECT_EQ(arguments[2].map.ld, 272);
   EXPECT_EQ(arguments[2].map.dims, (std::array<std::int64_t, 2>{248, 250}));
-  EXPECT_EQ(arguments.back(), KernelArgument::integer(272));
+  EXPECT_EQ(arguments.at(arguments.size() - 7), KernelArgument::integer(272));  // ahead of the tiles' places
   EXPECT_FALSE(std::get<CudaLaunch>(packed.launch).takes_scaling());
   const Candidate scaled = made("256x256x256 tn scaled");
   EXPECT_NE(scaled.source, packed.source);

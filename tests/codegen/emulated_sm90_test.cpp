@@ -23,6 +23,7 @@ using device::Element;
 using device::Epilogue;
 using device::Sm90Config;
 using device::u16;
+using device::u32;
 
 Machine machine_of(int units) {
   Machine machine;
@@ -112,15 +113,19 @@ void expect_exact(const Problem& problem, const Recipe& recipe, int units, float
   const device::TensorMap map_b = map_over(b.stored.data(), launch.arguments[1].map);
   const device::TensorMap map_c = map_over(c.data(), launch.arguments[2].map);
   const device::Output<kConfig.scaled> out = {c.data(), static_cast<int>(problem.c_ld()), alpha, beta};
-  const auto blocks = [&](int dimension) { return static_cast<unsigned>(launch.grid[dimension]); };
-  emulation::Grid grid({blocks(0), blocks(1), blocks(2)}, static_cast<unsigned>(launch.block[0]),
+  emulation::Grid grid(static_cast<unsigned>(launch.grid[0]), static_cast<unsigned>(launch.block[0]),
                        static_cast<unsigned>(launch.cluster[0]), 3);
   ASSERT_EQ(sm90_knobs(recipe).parts(), kConfig.parts);
-  const int part_depth = kConfig.parts ? launch.arguments.at(kConfig.epilogue == Epilogue::tma ? 9 : 8).value : 0;
+  device::Sm90Places places = {};
+  if (!device::Sm90Plan<kConfig>::kLoops) {
+    const std::size_t first = launch.arguments.size() - 6 - (kConfig.scaled ? 2 : 0);
+    const auto value = [&](std::size_t i) { return launch.arguments.at(first + i).value; };
+    places = {value(0), value(1), static_cast<u32>(value(2)), static_cast<u32>(value(3)), value(4), value(5)};
+  }
   const std::string failure = grid.run([&] {
     device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, out, reinterpret_cast<unsigned char*>(workspace.data()),
                                static_cast<int>(product.m), static_cast<int>(product.n), static_cast<int>(product.k),
-                               part_depth);
+                               places);
   });
   ASSERT_EQ(failure, "");
 
@@ -208,7 +213,7 @@ TEST(EmulatedSm90, OneTilePerBlock) {
                 .stages = 2}>("304x136x200 nt bf16", 8);
 }
 
-// The grid's dimensions give the tiles' places; blocks of a narrow last band have none.
+// Blocks of a narrow last band have no tile.
 TEST(EmulatedSm90, BandsOfTheGrid) {
   expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1, .group = 2}>("264x136x72 tn", 132);
   expect_exact<{.tile_m = 64, .tile_n = 64, .consumers = 1, .raster = device::Raster::n, .group = 4}>("136x328x72 tn",

@@ -161,14 +161,13 @@ __device__ __forceinline__ void sm90_reduce_in_cluster(u32 memory, const Sm90Sch
 }
 
 // Stream-K: where a block leaves its part of a tile. A stretch touches at most two tiles that it does not do alone, the
-// first in slot 0, the second in slot 1. With equal parts, each block has a slot.
+// first in slot 0, the second in slot 1. With equal parts, each block has a slot; the worker is the part's number.
 template <Sm90Config kConfig>
 __device__ __forceinline__ unsigned char* sm90_slot(unsigned char* workspace, const Sm90Schedule<kConfig>& schedule,
                                                     int worker, int tile) {
   if constexpr (kConfig.parts) {
-    const long long parts = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x;  // blocks of the tiles before
-    return workspace +
-           (parts + worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank) * Sm90Memory<kConfig>::Shared::kBytes;
+    const int block = (schedule.cluster + (worker - schedule.part) * schedule.plane) * Sm90Plan<kConfig>::kClusterSize;
+    return workspace + static_cast<long long>(block + schedule.rank) * Sm90Memory<kConfig>::Shared::kBytes;
   }
   const int slot = schedule.deal.tile_of(schedule.deal.first_stage(worker)) == tile ? 0 : 1;
   const int block = worker * Sm90Plan<kConfig>::kClusterSize + schedule.rank;
@@ -180,7 +179,7 @@ template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_leave(unsigned char* workspace, const Sm90Schedule<kConfig>& schedule, int row,
                                            const typename Sm90Plan<kConfig>::Sums& d, TileCoordinate origin, int m,
                                            int n) {
-  unsigned char* slot = sm90_slot(workspace, schedule, schedule.cluster, schedule.tile);
+  unsigned char* slot = sm90_slot(workspace, schedule, kConfig.parts ? schedule.part : schedule.cluster, schedule.tile);
 #pragma unroll
   for (int block = 0; block < Sm90Plan<kConfig>::kRowBlocks; ++block) {
     const int line = row + 64 * block + threadIdx.x % 128 / 32 * 16;
@@ -197,10 +196,10 @@ __device__ __forceinline__ void sm90_reduce_shared_tiles(unsigned char* workspac
   constexpr int kWarps = 4 * kConfig.consumers;
   if constexpr (kConfig.parts) {
     const unsigned char* first = sm90_slot(workspace, schedule, 0, 0);
-    const Contributions contributions = {first, first, Sm90Plan<kConfig>::kClusterSize * Shared::kBytes,
-                                         schedule.clusters};
-    Shared::template reduce<kConfig.element, kConfig.swap>(contributions, schedule.cluster * kWarps + threadIdx.x / 32,
-                                                           schedule.clusters * kWarps, out, schedule.origin.m,
+    const long long stride = static_cast<long long>(schedule.plane * Sm90Plan<kConfig>::kClusterSize) * Shared::kBytes;
+    const Contributions contributions = {first, first, stride, schedule.parts};
+    Shared::template reduce<kConfig.element, kConfig.swap>(contributions, schedule.part * kWarps + threadIdx.x / 32,
+                                                           schedule.parts * kWarps, out, schedule.origin.m,
                                                            schedule.origin.n, m, n);
     return;
   }

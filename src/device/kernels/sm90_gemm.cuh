@@ -141,11 +141,11 @@ __device__ __forceinline__ void sm90_consume(u32 memory, Sm90Schedule<kConfig> s
 
 // map_a, map_b, map_c: tensor maps over the operands as stored, with the boxes of OperandTile and StoreBoxes. m, n: of
 // the product; with swap, A and B have changed places and C is its transpose. workspace: stream-K's, zero before and
-// after. part_depth: see Sm90Schedule.
+// after.
 template <Sm90Config kConfig>
 __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_c,
                                           const Output<kConfig.scaled>& out, unsigned char* workspace, int m, int n,
-                                          int k, int part_depth) {
+                                          int k, const Sm90Places& places) {
   using Plan = Sm90Plan<kConfig>;
   using Memory = Sm90Memory<kConfig>;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -183,7 +183,7 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   }
   // Only multicast needs the barriers of its peers too, which the fence above has published.
   if constexpr (kMulticast) cluster_arrive_relaxed();
-  const Sm90Schedule<kConfig> schedule(m, n, k, part_depth);
+  const Sm90Schedule<kConfig> schedule(m, n, k, places);
   if constexpr (kMulticast) {
     cluster_wait();
   } else if (warp <= kProducerWarp) {
@@ -198,8 +198,6 @@ __device__ __forceinline__ void sm90_gemm(const TensorMap* map_a, const TensorMa
   }
   if constexpr (kConfig.pdl) grid_dependency_wait();
 
-  // In this order the compiler puts the producer's code first, next to what runs before it: code that lies far off is
-  // late to arrive, and everything waits for the first load.
   if (warp < kProducerWarp) {
     if constexpr (Plan::kReallocatesRegisters) claim_registers_up_to<Plan::kConsumerRegisters>();
     sm90_consume<kConfig>(memory, schedule, map_c, out, workspace, m, n);

@@ -8,11 +8,20 @@
 
 namespace warpsmith::device {
 
+// Where the tiles of a grid lie whose blocks do not loop: clusters come in rows of `fast`, rows in planes of `slow`.
+// The host divides ahead, since a block's first load would wait for it. A row runs along the raster direction. A plane
+// is a band of tiles, or all of them, for one part of K.
+struct Sm90Places {
+  int fast, slow;
+  u32 fast_inverse, slow_inverse;  // 2^31 over each, rounded up; clusters times either stay below 2^31
+  int parts, part_depth;           // of K, and the fewest stages of one
+
+  static __device__ __forceinline__ int divide(int index, u32 inverse) {
+    return static_cast<int>(static_cast<u64>(index) * inverse >> 31);
+  }
+};
+
 // Ranks count along M, then N, then K. "Tiles" are those of a whole cluster.
-//
-// A grid whose blocks do not loop has its tiles' places in its dimensions, since a block's first load would wait for
-// divisions. x: blocks of a cluster, then clusters of a band of tiles along the raster direction, or the parts of a
-// tile; y: tiles across that direction, or along M; z: bands, or tiles along N.
 template <Sm90Config kConfig>
 struct Sm90Schedule {
   using Plan = Sm90Plan<kConfig>;
@@ -21,7 +30,8 @@ struct Sm90Schedule {
   int clusters_m, clusters_n;  // tiles along M and N; of a grid that loops
   int depth;                   // stages along K
   int rank = 0, rank_m = 0, rank_n = 0, rank_k = 0;
-  int cluster, clusters;  // this cluster among all of the grid; without a loop, among those of its y and z
+  int cluster, clusters;   // this cluster among all of the grid
+  int part, parts, plane;  // of the tile's K; how many; clusters from one to the next
   // The current piece: a tile, the first row and column of this block's part of it, and its range of stages.
   int tile, first_k, last_k;
   TileCoordinate origin;
@@ -31,8 +41,7 @@ struct Sm90Schedule {
   int left;       // stages of this cluster's current stretch, which is a dealt one or a whole tile
   int next_tile;  // that is worked on whole
 
-  // part_depth: the fewest stages of a part, where tiles are divided into parts.
-  __device__ __forceinline__ Sm90Schedule(int m, int n, int k, int part_depth) {
+  __device__ __forceinline__ Sm90Schedule(int m, int n, int k, const Sm90Places& places) {
     if constexpr (kClusterSize > 1) {
       rank = warp_uniform(cluster_rank());
       rank_m = rank % kConfig.cluster_m;
@@ -43,7 +52,7 @@ struct Sm90Schedule {
     clusters = gridDim.x / kClusterSize;
     depth = ceil_div(k, kConfig.tile_k);
     if constexpr (!kLoops) {
-      place_alone(m, n, part_depth);
+      place_alone(m, n, places);
       return;
     }
     clusters_m = ceil_div(ceil_div(m, kConfig.tile_m), kConfig.cluster_m);
@@ -73,23 +82,29 @@ struct Sm90Schedule {
   }
 
   // The only piece of this cluster. tile: 0 while there is one to work on.
-  __device__ __forceinline__ void place_alone(int m, int n, int part_depth) {
-    TileCoordinate at;
+  __device__ __forceinline__ void place_alone(int m, int n, const Sm90Places& places) {
+    const int row = Sm90Places::divide(cluster, places.fast_inverse);
+    const int beyond = Sm90Places::divide(row, places.slow_inverse);  // planes
+    int along = cluster - row * places.fast;
+    const int across = row - beyond * places.slow;
     if constexpr (kConfig.parts) {
-      at = {static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
-      const int longer = depth - part_depth * clusters;  // the first parts have a stage more
-      first_k = part_depth * cluster + min(cluster, longer);
-      last_k = first_k + part_depth + (cluster < longer ? 1 : 0);
+      part = beyond;
+      parts = places.parts;
+      plane = places.fast * places.slow;
+      const int longer = depth - places.part_depth * parts;  // the first parts have a stage more
+      first_k = places.part_depth * part + min(part, longer);
+      last_k = first_k + places.part_depth + (part < longer ? 1 : 0);
     } else {
-      const int along = blockIdx.z * clusters + cluster, across = blockIdx.y;
-      at = kConfig.raster == Raster::m ? TileCoordinate{along, across} : TileCoordinate{across, along};
+      along += beyond * places.fast;
       first_k = depth * rank_k / kConfig.split;
       last_k = depth * (rank_k + 1) / kConfig.split;
     }
+    const TileCoordinate at =
+        kConfig.raster == Raster::m ? TileCoordinate{along, across} : TileCoordinate{across, along};
     origin = origin_of(at);
     // The last band may have fewer tiles than the others. The whole cluster is outside, or has a block that is not.
-    const bool outside =
-        at.m * (kConfig.cluster_m * kConfig.tile_m) >= m || at.n * (kConfig.cluster_n * kConfig.tile_n) >= n;
+    const bool outside = !kConfig.parts && (at.m * (kConfig.cluster_m * kConfig.tile_m) >= m ||
+                                            at.n * (kConfig.cluster_n * kConfig.tile_n) >= n);
     tile = outside ? 1 : 0;
   }
 
@@ -100,8 +115,9 @@ struct Sm90Schedule {
   __device__ __forceinline__ void advance() {
     if constexpr (!kLoops) {
       tile = 1;
-      // A loop for all that the compiler knows: or it computes ahead what scaling takes, and spills.
-      if constexpr (kConfig.scaled) compute_here(tile);
+      // A loop for all that the compiler knows: so it computes what the epilogue needs before the main loop, where
+      // there is time, and keeps what scaling takes behind it, where there are registers.
+      compute_here(tile);
     } else if constexpr (kConfig.streamk) {
       left -= last_k - first_k;
       if (left == 0) {

@@ -14,8 +14,8 @@ constexpr int kIdleRounds = 50;  // of all fibers, with nothing moved: a deadloc
 
 }  // namespace
 
-Grid::Grid(GridShape shape, unsigned threads, unsigned cluster_size, unsigned seed) : shape_(shape), random_(seed) {
-  for (unsigned index = 0; index < shape.x * shape.y * shape.z; ++index) {
+Grid::Grid(unsigned blocks, unsigned threads, unsigned cluster_size, unsigned seed) : random_(seed) {
+  for (unsigned index = 0; index < blocks; ++index) {
     if (index % cluster_size == 0) clusters_.push_back(std::make_unique<Cluster>());
     Cluster& cluster = *clusters_.back();
     blocks_.push_back(std::make_unique<Block>());

@@ -69,15 +69,9 @@ struct Fiber {
   std::deque<std::vector<std::function<void()>>> groups;
 };
 
-// Blocks along each dimension.
-struct GridShape {
-  unsigned x, y, z;
-  GridShape(unsigned x_blocks, unsigned y_blocks = 1, unsigned z_blocks = 1) : x(x_blocks), y(y_blocks), z(z_blocks) {}
-};
-
 class Grid {
  public:
-  Grid(GridShape shape, unsigned threads, unsigned cluster_size, unsigned seed);
+  Grid(unsigned blocks, unsigned threads, unsigned cluster_size, unsigned seed);
 
   // Runs `kernel` to its end in every thread; the first thing that went wrong, or nothing.
   std::string run(const std::function<void()>& kernel);
@@ -86,7 +80,7 @@ class Grid {
   static Grid& current() { return *current_; }
   Fiber& fiber() { return *running_; }
   Block& block() { return *running_->block; }
-  const GridShape& shape() const { return shape_; }
+  unsigned blocks() const { return static_cast<unsigned>(blocks_.size()); }
   void yield() { swapcontext(&running_->context, &scheduler_); }
   void moved() { progress_ = true; }
   template <class Condition>
@@ -106,7 +100,6 @@ class Grid {
   void land_some();
 
   inline static Grid* current_ = nullptr;
-  const GridShape shape_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Fiber>> fibers_;

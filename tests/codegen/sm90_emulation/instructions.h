@@ -22,26 +22,13 @@ struct ThreadIndex {
 };
 struct BlockIndex {
   struct {
-    operator unsigned() const { return Grid::current().block().index % Grid::current().shape().x; }
+    operator unsigned() const { return Grid::current().block().index; }
   } x;
-  struct {
-    operator unsigned() const {
-      return Grid::current().block().index / Grid::current().shape().x % Grid::current().shape().y;
-    }
-  } y;
-  struct {
-    operator unsigned() const {
-      return Grid::current().block().index / (Grid::current().shape().x * Grid::current().shape().y);
-    }
-  } z;
 };
 struct GridSize {
   struct {
-    operator unsigned() const { return Grid::current().shape().x; }
+    operator unsigned() const { return Grid::current().blocks(); }
   } x;
-  struct {
-    operator unsigned() const { return Grid::current().shape().y; }
-  } y;
 };
 
 inline Warp& warp() { return Grid::current().block().warps[Grid::current().fiber().thread / 32]; }
