@@ -8,12 +8,15 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import setuptools
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+from cxx_runtime import loaded_runtime  # noqa: E402
 
 
 def pkg_config(variable):
@@ -83,7 +86,7 @@ setuptools.setup(
             ["csrc/matmul.cpp"],
             include_dirs=[find_include()],
             extra_compile_args=["-O2", "-std=c++20"] + (["-DWARPSMITH_TORCH_HOST"] if HOST else []),
-            extra_link_args=[str(LIBRARY), "-Wl,-rpath,$ORIGIN"],
+            extra_link_args=[str(LIBRARY), "-Wl,-rpath,$ORIGIN", *loaded_runtime()],
         )
     ],
     cmdclass={"build_ext": Build},

@@ -4,6 +4,7 @@ Run:  python3 -m unittest -v python/tests/test_matmul.py   with the package on t
 reported as skipped; WARPSMITH_TORCH_HOST=1 says that the extension was built for host tensors.
 """
 
+import concurrent.futures
 import itertools
 import os
 import threading
@@ -89,11 +90,16 @@ class MatmulTest(unittest.TestCase):
 
     def test_bad_input(self):
         a, b = random(8, 16), random(16, 8)
-        for bad in [(a, random(8, 8)), (a, b.float()), (a.float(), b.float()), (a[0], b), (a, b.bfloat16())]:
-            with self.assertRaises(RuntimeError):
+        # Whole messages, numbers too: a second C++ runtime in the extension loses those, or crashes.
+        for bad, message in [((a, random(8, 8)), r"sizes \[8, 16\] and \[8, 8\] do not fit"),
+                             ((a, b.float()), "differ in type: Half and Float"),
+                             ((a.float(), b.float()), "expected float16 or bfloat16, got Float"),
+                             ((a[0], b), "got 1 and 2 dimensions"),
+                             ((a, b.bfloat16()), "differ in type: Half and BFloat16")]:
+            with self.assertRaisesRegex(RuntimeError, message):
                 warpsmith.matmul(*bad)
         if not HOST:
-            with self.assertRaises(RuntimeError):
+            with self.assertRaisesRegex(RuntimeError, "operands are on cuda:0 and cpu"):
                 warpsmith.matmul(a, b.cpu())
 
     def test_gradients(self):
@@ -143,6 +149,25 @@ class MatmulTest(unittest.TestCase):
             a.copy_(random(128, 256, seed=seed + 10))
             graph.replay()
             self.assertLessEqual(excess(c, a, b), 1.0)
+
+    def test_devices(self):
+        if HOST or torch.cuda.device_count() < 2:
+            self.skipTest("fewer than two CUDA devices")
+        operands = [[x.to(f"cuda:{i}") for x in (random(64, 96), random(96, 32))] for i in range(torch.cuda.device_count())]
+
+        def work(device):
+            for _ in range(20):
+                result = warpsmith.matmul(*operands[device])
+                self.assertEqual(result.device.index, device)
+                self.assertLessEqual(excess(result, *operands[device]), 1.0)
+
+        for device in range(len(operands)):  # the current device is the first one all the time
+            work(device)
+        self.assertEqual(torch.cuda.current_device(), 0)
+        with concurrent.futures.ThreadPoolExecutor(2 * len(operands)) as pool:
+            list(pool.map(work, [*range(len(operands))] * 2))
+        with self.assertRaisesRegex(RuntimeError, "operands are on cuda:0 and cuda:1"):
+            warpsmith.matmul(operands[0][0], operands[1][1])
 
     def test_threads(self):
         a, b = random(64, 96), random(96, 32)

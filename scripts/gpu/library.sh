@@ -2,8 +2,10 @@
 # On a GPU host: shows what the library is worth, with what scripts/stage.sh made. Uses the wisdom file wisdom/GPU.jsonl
 # where the checkout has one (or WARPSMITH_WISDOM), and packs its kernels first.
 #   scripts/gpu/library.sh [STEP...]     STEP: pack, cost, calls, devices, grid; default all but grid
-# cost before everything else that loads the machine. grid runs over all 1,000 shapes, spread over the GPUs that there
-# are (half an hour on one); GRID_STEP=97 takes a sample. Results: ${OUT:-results/h200}/library.json and a text a step.
+# cost before everything else that loads the machine. devices: several GPUs in one process; says so where there is one.
+# grid: all 1,000 shapes against auto-tuned cuBLASLt, spread over the GPUs that are visible, for at most GRID_SECONDS
+# (270); what is left then is done by the next call with the same OUT. GRID_STEP=97 takes a sample, GRID_LIMIT (0.99) is
+# the smallest ratio that passes. Results: ${OUT:-results/h200}/{library.json,library_grid_*.jsonl} and a text a step.
 # Exit codes: 0 all well, 1 not, 3 nothing staged.
 # The steps are called by name.
 # shellcheck disable=SC2317
@@ -46,23 +48,44 @@ calls() {
 }
 
 devices() {
-  step library_devices.txt 120 "$stage/tests/library_devices_gpu_test"
+  step library_devices.txt 240 "$stage/tests/library_devices_gpu_test"
+  if grep -q '^\[  SKIPPED' "$out/library_devices.txt"; then
+    printf 'devices: not run: %s\n' "$(grep -m 1 -o 'fewer than two CUDA devices' "$out/library_devices.txt")"
+    return
+  fi
   verdict library_devices.txt
+  step interposer_devices.txt 120 "$stage/tests/interposer_gpu_test" --gtest_filter='*EveryDeviceRunsItsOwn'
+  verdict interposer_devices.txt
 }
 
+# Kernels that no pack holds would be compiled one by one.
 grid() {
-  local gpus i
-  gpus=$(nvidia-smi --query-gpu=index --format=csv,noheader | wc -l)
-  for ((i = 0; i < gpus; ++i)); do
-    WARPSMITH_GRID_STEP=${GRID_STEP:-1} WARPSMITH_GRID_SHARD=$i WARPSMITH_GRID_SHARDS=$gpus \
-      WARPSMITH_LIBRARY_EVIDENCE=$out/library_grid_$i.json \
-      step "library_grid_$i.txt" 3600 "$stage/tests/library_grid_gpu_test" &
+  local seconds=${GRID_SECONDS:-270} shards=() i pids=()
+  mapfile -t shards < <(gpus)
+  if ((${#shards[@]} == 0)); then
+    echo 'grid: not run: no GPU is visible'
+    status=1
+    return
+  fi
+  if [[ -z ${WARPSMITH_PACK:-} && -n ${WARPSMITH_WISDOM:-} ]]; then
+    step grid_pack.txt 240 "$stage/warpsmith" pack --wisdom "$WARPSMITH_WISDOM" --no-scaled --output "$scratch/grid.wspack" --quiet
+    if [[ -r $scratch/grid.wspack ]]; then export WARPSMITH_PACK=$scratch/grid.wspack; fi
+  fi
+  for i in "${!shards[@]}"; do
+    (
+      status=0
+      export CUDA_VISIBLE_DEVICES=${shards[i]}
+      WARPSMITH_GRID_STEP=${GRID_STEP:-1} WARPSMITH_GRID_SHARD=$i WARPSMITH_GRID_SHARDS=${#shards[@]} \
+        WARPSMITH_GRID_SECONDS=$seconds WARPSMITH_GRID_LIMIT=${GRID_LIMIT:-0.99} \
+        WARPSMITH_GRID_ROWS=$out/library_grid_$i.jsonl \
+        step "library_grid_$i.txt" $((seconds + 60)) "$stage/tests/library_grid_gpu_test"
+      verdict "library_grid_$i.txt"
+      exit "$status"
+    ) &
+    pids+=($!)
   done
-  wait
-  for ((i = 0; i < gpus; ++i)); do
-    verdict "library_grid_$i.txt"
-    grep -q '^\[  PASSED  \] 1 test' "$out/library_grid_$i.txt" || status=1
-  done
+  for i in "${pids[@]}"; do wait "$i" || status=1; done
+  if [[ -f $root/bench/library_evidence.py ]]; then python3 "$root/bench/library_evidence.py" "$out"; fi
 }
 
 # shellcheck disable=SC2086  # one word a step

@@ -9,7 +9,7 @@ mkdir -p "$out" || exit 3
 out=$(cd -- "$out" && pwd -P)
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
-export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=$scratch/cache
+export WARPSMITH_DATA=$scratch/data WARPSMITH_CACHE=${KERNEL_CACHE:-$scratch/cache}  # KERNEL_CACHE: kept
 status=0
 
 # step NAME LIMIT COMMAND...: its output in $out/NAME; says how it went and how long it took.
@@ -21,6 +21,15 @@ step() {
   if ((code != 0)); then
     status=1
     tail -n 3 "$scratch/$name.log"
+  fi
+}
+
+# gpus: the GPUs that programs started here may use, one a line, each as CUDA_VISIBLE_DEVICES takes it.
+gpus() {
+  if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    nvidia-smi --query-gpu=index --format=csv,noheader
   fi
 }
 

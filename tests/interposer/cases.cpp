@@ -1,5 +1,7 @@
 // Calls of cuBLAS as a program makes them, on stand-ins, each compared with a plain product: prints for each what ran
 // it and whether it is right. Linked into a program or opened at run time.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -201,6 +203,22 @@ void lt_products() {
   run_lt("lt-device-pointers", device, false, 0);
 }
 
+// The same product on two devices in turns: what was made for one of them does not serve the other.
+void devices() {
+  const auto set_device =
+      reinterpret_cast<void (*)(int)>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), "fake_set_device"));
+  const Gemm gemm{.m = 10};
+  run_gemm("device-0", gemm);
+  set_device(1);
+  run_gemm("device-1", gemm);
+  std::thread([&] {
+    set_device(1);
+    run_gemm("device-1-thread", gemm);
+  }).join();
+  set_device(0);
+  run_gemm("device-0-again", gemm);
+}
+
 void threads() {
   std::vector<int> wrong(8);
   std::vector<std::thread> running;
@@ -228,6 +246,7 @@ extern "C" int run_cases() {
   level_three();
   hgemm();
   lt_products();
+  devices();
   threads();
   return 0;
 }

@@ -1,12 +1,19 @@
-// libcuda.so.1 of the interposer's tests: one device; a stream with an odd address is being captured.
+// libcuda.so.1 of the interposer's tests: each thread has the device that it asked for, at first number 0; a stream
+// with an odd address is being captured.
 #include <cuda.h>
 
 #include <cstdint>
 
+namespace {
+thread_local int current_device = 0;
+}
+
 extern "C" {
 
+void fake_set_device(int device) { current_device = device; }
+
 CUresult cuCtxGetDevice(CUdevice* device) {
-  *device = 0;
+  *device = current_device;
   return CUDA_SUCCESS;
 }
 

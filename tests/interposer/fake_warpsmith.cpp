@@ -1,5 +1,8 @@
 // The functions of libwarpsmith that the interposer calls, on host memory. Products with k = 13 are cuBLAS's choice;
-// with k = 15 a plan is made but its run fails.
+// with k = 15 a plan is made but its run fails. Handles and plans are of the device of the thread that made them.
+#include <cuda.h>
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -8,25 +11,41 @@
 
 using namespace warpsmith;
 
-struct warpsmith_context {};
+struct warpsmith_context {
+  int device;
+};
 struct warpsmith_plan {
   warpsmith_problem_t problem;
+  int device;
 };
+
+namespace {
+
+int current_device() {
+  static const auto get = reinterpret_cast<decltype(&cuCtxGetDevice)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), "cuCtxGetDevice"));
+  CUdevice device = -1;
+  get(&device);
+  return device;
+}
+
+}  // namespace
 
 extern "C" {
 
 warpsmith_status_t warpsmith_create_with_options(warpsmith_handle_t* handle, const warpsmith_options_t* options) {
   if (options->fallback != WARPSMITH_FALLBACK_NONE) return WARPSMITH_STATUS_INVALID_VALUE;
-  *handle = new warpsmith_context;
+  *handle = new warpsmith_context{current_device()};
   std::fputs("one more handle\n", stderr);
   return WARPSMITH_STATUS_SUCCESS;
 }
 
-warpsmith_status_t warpsmith_plan_create(warpsmith_handle_t, const warpsmith_problem_t* problem,
+warpsmith_status_t warpsmith_plan_create(warpsmith_handle_t handle, const warpsmith_problem_t* problem,
                                          warpsmith_plan_t* plan) {
   *plan = nullptr;
+  if (handle->device != current_device()) return WARPSMITH_STATUS_WRONG_DEVICE;
   if (problem->k == 13) return WARPSMITH_STATUS_NOT_COVERED;
-  *plan = new warpsmith_plan{*problem};
+  *plan = new warpsmith_plan{*problem, handle->device};
   std::fputs("one more plan\n", stderr);
   return WARPSMITH_STATUS_SUCCESS;
 }
@@ -34,6 +53,7 @@ warpsmith_status_t warpsmith_plan_create(warpsmith_handle_t, const warpsmith_pro
 warpsmith_status_t warpsmith_plan_run(warpsmith_plan_t plan, float alpha, const void* a, const void* b, float beta,
                                       void* c, cudaStream_t) {
   const warpsmith_problem_t& p = plan->problem;
+  if (plan->device != current_device()) return WARPSMITH_STATUS_WRONG_DEVICE;
   if (p.k == 15) return WARPSMITH_STATUS_LAUNCH_FAILED;
   const HostProduct product{p.m, p.n, p.k, p.type == WARPSMITH_BF16, alpha, beta};
   for (std::int64_t i = 0; i < p.batch_count; ++i) {

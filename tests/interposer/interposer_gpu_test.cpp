@@ -73,6 +73,15 @@ class InterposerGpu : public ::testing::Test {
   void SetUp() override {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device";
+    open(0);
+  }
+  void TearDown() override {
+    if (handle_ != nullptr) close();
+  }
+
+  // A handle and a stream of the device, which becomes the current one.
+  void open(int device) {
+    ASSERT_EQ(cudaSetDevice(device), cudaSuccess);
     ASSERT_EQ(cublasCreate(&handle_), CUBLAS_STATUS_SUCCESS);
     // Otherwise what is passed through may add parts of K in FP16.
     const auto math = static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
@@ -80,10 +89,10 @@ class InterposerGpu : public ::testing::Test {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
   }
-  void TearDown() override {
-    if (handle_ == nullptr) return;
+  void close() {
     cublasDestroy(handle_);
     cudaStreamDestroy(stream_);
+    handle_ = nullptr;
   }
 
   struct Operands {
@@ -217,6 +226,25 @@ TEST_F(InterposerGpu, AlphaBetaOddSizesAndBatches) {
     SCOPED_TRACE(std::to_string(x.m) + "x" + std::to_string(x.n) + "x" + std::to_string(x.k));
     check(x, [&](Operands& o) { return gemm_ex(x, o); });
   }
+}
+
+// The same problem on each device that there is, in turns: plans and handles are kept by device.
+TEST_F(InterposerGpu, EveryDeviceRunsItsOwn) {
+  int devices = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&devices), cudaSuccess);
+  std::printf("%d device(s)\n", devices);
+  const Case x{.op_a = CUBLAS_OP_T, .m = 384, .n = 256, .k = 512};
+  for (int round = 0; round < 2; ++round) {
+    for (int device = 0; device < devices; ++device) {
+      SCOPED_TRACE("device " + std::to_string(device));
+      close();
+      open(device);
+      check(x, [&](Operands& o) { return gemm_ex(x, o); });
+      check(x, [&](Operands& o) { return lt(x, o); });
+    }
+  }
+  close();
+  open(0);
 }
 
 TEST_F(InterposerGpu, HgemmSumsInSingle) {

@@ -60,9 +60,11 @@ class Interposer : public ::testing::TestWithParam<std::string> {
 };
 
 const std::vector<std::string> kOurs = {
-    "gemm-00-1",      "gemm-00-3",     "gemm-01-1", "gemm-01-3",     "gemm-10-1",  "gemm-10-3", "gemm-11-1",
-    "gemm-11-3",      "gemm-20-1",     "gemm-20-3", "gemm-21-1",     "gemm-21-3",  "bf16",      "compute-16f",
-    "capture-before", "capture-later", "hgemm",     "hgemm-batched", "lt-columns", "lt-rows",   "lt-elsewhere-unread"};
+    "gemm-00-1",           "gemm-00-3", "gemm-01-1",     "gemm-01-3",       "gemm-10-1",
+    "gemm-10-3",           "gemm-11-1", "gemm-11-3",     "gemm-20-1",       "gemm-20-3",
+    "gemm-21-1",           "gemm-21-3", "bf16",          "compute-16f",     "capture-before",
+    "capture-later",       "hgemm",     "hgemm-batched", "lt-columns",      "lt-rows",
+    "lt-elsewhere-unread", "device-0",  "device-1",      "device-1-thread", "device-0-again"};
 const std::vector<std::string> kCublas = {"pedantic-type", "better-on-cublas", "better-on-cublas-again",
                                           "launch-fails",  "device-pointers",  "pedantic-mode",
                                           "sm-target",     "capture-first",    "lt-elsewhere",
@@ -85,7 +87,7 @@ TEST_P(Interposer, RunsWhatItCanAndPassesOnTheRest) {
   EXPECT_EQ(ran.cases.at("threads").outcome, "right");
 }
 
-// One handle for the device, however many threads; one plan for each distinct problem.
+// One handle for each of two devices, however many threads; one plan for each distinct problem.
 TEST_P(Interposer, MakesThingsOnce) {
   const std::string err = run({}).err;
   const auto count = [&err](const std::string& line) {
@@ -93,7 +95,7 @@ TEST_P(Interposer, MakesThingsOnce) {
     for (std::size_t at = err.find(line); at != std::string::npos; at = err.find(line, at + 1)) ++found;
     return found;
   };
-  EXPECT_EQ(count("one more handle"), 1u);
+  EXPECT_EQ(count("one more handle"), 2u);
   // The threads' 60 problems and no more than one for each other case.
   EXPECT_GE(count("one more plan"), 60u);
   EXPECT_LE(count("one more plan"), 60u + kOurs.size() + 1);

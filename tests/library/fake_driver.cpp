@@ -11,8 +11,10 @@ namespace {
 
 struct Function {
   std::string name;
+  CUcontext context = nullptr;
 };
 struct Module {
+  CUcontext context = nullptr;
   std::map<std::string, Function> functions;
 };
 
@@ -21,8 +23,9 @@ fake::Log log_;
 std::vector<std::size_t> parameter_sizes;
 std::map<CUstream, std::uint64_t> captures;
 std::atomic<bool> recording{true};
-CUcontext const kContext = reinterpret_cast<CUcontext>(0x1000);
 thread_local CUcontext current = nullptr;
+
+CUcontext context_of(CUdevice device) { return reinterpret_cast<CUcontext>(fake::context_of(device)); }
 
 std::vector<std::vector<unsigned char>> copied(void** parameters) {
   std::vector<std::vector<unsigned char>> values;
@@ -75,12 +78,12 @@ CUresult cuGetErrorName(CUresult, const char** name) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = fake::kDevices;
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceGet(CUdevice* device, int) {
-  *device = 0;
-  return CUDA_SUCCESS;
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < fake::kDevices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceGetName(char* name, int length, CUdevice) {
   std::strncpy(name, fake::kDeviceName, static_cast<std::size_t>(length));
@@ -90,8 +93,8 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   *value = attribute(which);
   return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  *context = kContext;
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = context_of(device);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCurrent(CUcontext* context) {
@@ -103,8 +106,10 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
-  *device = 0;
-  return CUDA_SUCCESS;
+  for (*device = 0; *device < fake::kDevices; ++*device) {
+    if (current == context_of(*device)) return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_CONTEXT;
 }
 CUresult cuCtxSynchronize() {
   const std::lock_guard lock(mutex);
@@ -114,10 +119,13 @@ CUresult cuCtxSynchronize() {
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   const std::lock_guard lock(mutex);
   ++log_.loads;
-  *module = reinterpret_cast<CUmodule>(new Module());
+  *module = reinterpret_cast<CUmodule>(new Module{current, {}});
   return CUDA_SUCCESS;
 }
 CUresult cuModuleUnload(CUmodule module) {
+  if (reinterpret_cast<Module*>(module)->context != current) return CUDA_ERROR_INVALID_HANDLE;
+  const std::lock_guard lock(mutex);
+  ++log_.unloads;
   delete reinterpret_cast<Module*>(module);
   return CUDA_SUCCESS;
 }
@@ -125,14 +133,17 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   const std::lock_guard lock(mutex);
   Function& made = reinterpret_cast<Module*>(module)->functions[name];
   made.name = name;
+  made.context = reinterpret_cast<Module*>(module)->context;
   *function = reinterpret_cast<CUfunction>(&made);
   return CUDA_SUCCESS;
 }
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   if (!recording) return CUDA_SUCCESS;
+  if (reinterpret_cast<Function*>(function)->context != current) return CUDA_ERROR_INVALID_HANDLE;
   const std::lock_guard lock(mutex);
   fake::Launch launch;
+  launch.context = reinterpret_cast<std::uintptr_t>(current);
   launch.function = reinterpret_cast<Function*>(function)->name;
   launch.stream = config->hStream;
   launch.grid = config->gridDimX;

@@ -1,5 +1,6 @@
-// A driver library that runs nothing: it hands out memory of the host and writes down what it is asked to do. Tests of
-// the runtime open it in the place of libcuda.so.1, through their run path, so that they need no GPU.
+// A driver library that runs nothing: it hands out memory of the host and writes down what it is asked to do, for two
+// devices whose contexts and functions it tells apart. Tests of the runtime open it in the place of libcuda.so.1,
+// through their run path, so that they need no GPU.
 #pragma once
 
 #include <cuda.h>
@@ -10,10 +11,14 @@
 
 namespace fake {
 
+inline constexpr int kDevices = 2;
+inline std::uintptr_t context_of(int device) { return 0x1000 * (static_cast<std::uintptr_t>(device) + 1); }
+
 // One cuLaunchKernelEx.
 struct Launch {
   std::string function;
   CUstream stream = nullptr;
+  std::uintptr_t context = 0;                 // of the function and of the thread
   unsigned grid = 0, block = 0, cluster = 0;  // x extents; cluster 0: no such attribute
   bool dependent = false;
   std::vector<std::vector<unsigned char>> values;  // of each parameter, as far as expect() told its size
@@ -22,7 +27,7 @@ struct Launch {
 // What has been asked of the driver since the last reset.
 struct Log {
   std::vector<Launch> launches;
-  std::int64_t encodes = 0, allocations = 0, frees = 0, memsets = 0, synchronizations = 0, loads = 0;
+  std::int64_t encodes = 0, allocations = 0, frees = 0, memsets = 0, synchronizations = 0, loads = 0, unloads = 0;
 };
 
 // Entries of the library, found by dlsym: "fake_log", "fake_reset", "fake_expect", "fake_capture", "fake_record".

@@ -31,8 +31,7 @@ libdir=$(dirname "$library")
 # Nothing but the interface is visible, in either form.
 foreign=$(nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | grep -v '^warpsmith_[a-z_]*@@WARPSMITH_0$' || true)
 [[ -z $foreign ]] || fail "libwarpsmith.so shows $foreign"
-# Unique symbols are the linker's to merge, as weak ones are.
-foreign=$(nm -g --defined-only "$archive" | awk 'NF == 3 && $2 != "u" {print $3}' | grep -v '^warpsmith_[a-z_]*$' || true)
+foreign=$(nm -g --defined-only "$archive" | awk 'NF == 3 {print $3}' | grep -v '^warpsmith_[a-z_]*$' || true)
 [[ -z $foreign ]] || fail "libwarpsmith.a shows $(head -n 3 <<<"$foreign" | tr '\n' ' ')..."
 for symbol in $(grep -oE '\bwarpsmith_[a-z_]+\(' "$source/include/warpsmith/hgemm.h" | tr -d '(' | sort -u); do
   nm -D --defined-only "$library" | grep -q " $symbol@" || fail "libwarpsmith.so lacks $symbol"

@@ -1,34 +1,59 @@
 // The library over a grid of shapes through its public interface: every result right, and never slower than auto-tuned
-// cuBLASLt beyond noise. Both are replayed from graphs in turns, on operands that rotate through more memory than the
-// L2 cache holds. A sample of the papers' grid by default.
-//   WARPSMITH_GRID_STEP=1           every so many-th shape; 1: all 1,000 (about half an hour)
-//   WARPSMITH_GRID_SHARD=i WARPSMITH_GRID_SHARDS=n   every n-th of those, beginning with the i-th, on device i
+// cuBLASLt beyond noise. Both are replayed from graphs in turns, with operands of their own for each launch and an L2
+// cache that holds none of them. A sample of the papers' grid by default; about 0.15 s a shape once kernels are there.
+//   WARPSMITH_GRID_STEP=1           every so many-th shape; 1: all 1,000
+//   WARPSMITH_GRID_SHARD=i WARPSMITH_GRID_SHARDS=n   every n-th of those, beginning with the i-th
+//   WARPSMITH_GRID_ROWS=FILE        where rows go as they are made (grid_rows.h); shapes that are there are not run
+//   again WARPSMITH_GRID_SECONDS=240      begins no shape after that; fails, saying how many are left
 //   WARPSMITH_GRID_LIMIT=0.99       the smallest ratio that passes; without wisdom for the shapes it cannot hold
-//   WARPSMITH_LIBRARY_EVIDENCE=FILE figures as JSON
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 
 #include "gpu_support.h"
+#include "grid_rows.h"
 #include "library/runtime/cublaslt.h"
 #include "problem/grids.h"
 
 namespace warpsmith::library::testing {
 namespace {
 
-constexpr std::size_t kFinalists = 8;
-constexpr int kRounds = 15, kRoundsAgain = 45;
-constexpr double kNoise = 0.99;
-constexpr double kRotateBytes = 256e6, kMostRotateBytes = 16e9;
-constexpr std::int64_t kMostSets = 32;
-constexpr double kShortestReplayUs = 300;
+using Clock = std::chrono::steady_clock;
 
-// A graph of launches on all operand sets, one after another.
+constexpr std::size_t kFinalists = 8;
+constexpr int kRounds = 15, kRoundsAgain = 45, kFinalRounds = 7, kFinalRoundsOfLong = 3;
+constexpr double kNoise = 0.99;
+constexpr double kReplayUs = 200;  // launches of at least about as long, or as many as memory holds operands for
+constexpr std::int64_t kMostLaunches = 128, kMemoryBytes = std::int64_t{4} << 30, kFlushBytes = 128 << 20;
+constexpr int kHeuristicResults = 100, kHeuristicResultsOfLong = 30;
+constexpr double kLongUs = 1000;  // kernels of which few are tried, and once
+
+// What one launch takes at the least on a large GPU: for how many launches make a replay.
+double estimate_us(const Shape& shape) {
+  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+  return std::max({2.0, 2 * m * n * k / 600e6, 2 * (m * k + n * k + m * n) / 4e6});
+}
+
+// What all shapes share.
+struct Bench {
+  explicit Bench(const CublasLt& opened) : cublaslt(opened) {}
+  void flush() const { read_through(flushed.as<void>(), kFlushBytes, sink.as<unsigned>(), stream.get()); }
+
+  const CublasLt& cublaslt;
+  Handle handle;
+  TestStream stream;
+  DeviceMemory memory{static_cast<std::size_t>(kMemoryBytes)}, flushed{static_cast<std::size_t>(kFlushBytes)};
+  DeviceMemory workspace{kLtWorkspaceBytes}, sink{sizeof(unsigned)};
+};
+
+// A graph of launches, each on operands of its own.
 class Replay {
  public:
-  Replay(cudaStream_t stream, std::size_t launches, const std::function<bool(std::size_t)>& launch) : stream_(stream) {
+  Replay(const Bench& bench, std::size_t launches, const std::function<bool(std::size_t)>& launch) : bench_(bench) {
+    const cudaStream_t stream = bench.stream.get();
     cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     bool good = true;
     for (std::size_t i = 0; i < launches; ++i) good = launch(i) && good;
@@ -57,9 +82,11 @@ class Replay {
 
   // Microseconds of one launch.
   double time_us() const {
-    cuda(cudaEventRecord(start_, stream_));
-    cuda(cudaGraphLaunch(executable_, stream_));
-    cuda(cudaEventRecord(stop_, stream_));
+    const cudaStream_t stream = bench_.stream.get();
+    bench_.flush();
+    cuda(cudaEventRecord(start_, stream));
+    cuda(cudaGraphLaunch(executable_, stream));
+    cuda(cudaEventRecord(stop_, stream));
     cuda(cudaEventSynchronize(stop_));
     float ms = 0;
     cuda(cudaEventElapsedTime(&ms, start_, stop_));
@@ -67,7 +94,7 @@ class Replay {
   }
 
  private:
-  cudaStream_t stream_;
+  const Bench& bench_;
   cudaGraphExec_t executable_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::size_t launches_ = 0;
@@ -76,144 +103,186 @@ class Replay {
 // One shape: operand sets, and everything that runs on them.
 class Contest {
  public:
-  Contest(const Shape& shape, const Handle& handle, const CublasLt& cublaslt, const DeviceMemory& workspace)
-      : handle_(handle), cublaslt_(cublaslt), workspace_(workspace) {
-    TestCall::Shape made;
-    made.product = packed(shape.m, shape.n, shape.k, false, true);
-    const double bytes = 2.0 * static_cast<double>(shape.m * shape.k + shape.n * shape.k + shape.m * shape.n);
-    const double wanted =
-        std::min(std::ceil(kRotateBytes / bytes), std::max(1.0, std::floor(kMostRotateBytes / bytes)));
-    const auto sets = std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostSets);
-    for (std::int64_t i = 0; i < sets; ++i) {
-      sets_.push_back(std::make_unique<TestCall>(made));
-      sets_.back()->fill(stream_.get());
+  Contest(const Shape& shape, const Bench& bench)
+      : bench_(bench), product_(packed(shape.m, shape.n, shape.k, false, true)), estimate_us_(estimate_us(shape)) {
+    const auto aligned = [](std::int64_t elements) { return (elements + 127) / 128 * 128; };
+    const std::int64_t a = aligned(shape.m * shape.k), b = aligned(shape.n * shape.k), c = aligned(shape.m * shape.n);
+    const auto wanted = static_cast<std::int64_t>(std::ceil(kReplayUs / estimate_us_));
+    const std::int64_t fit = kMemoryBytes / 2 / (a + b + c);
+    const std::int64_t sets = std::clamp(std::min(wanted, fit), std::int64_t{1}, kMostLaunches);
+    std::uint16_t* at = bench.memory.as();
+    for (std::int64_t i = 0; i < sets; ++i, at += a + b + c) {
+      sets_.push_back({at, at + a, at + a + b});
+      const auto seed = static_cast<std::uint64_t>(1000 * i);
+      fill_matrix(at, shape.m, shape.k, shape.k, false, seed + 1, stream());
+      fill_matrix(at + a, shape.n, shape.k, shape.k, false, seed + 2, stream());
+      fill_bits(at + a + b, c, 0x7e00, stream());  // NaN
     }
-    EXPECT_FALSE(key_of(sets_.front()->problem(), key_));
+    problem_.op_b = WARPSMITH_OP_T;
+    problem_.m = shape.m;
+    problem_.n = shape.n;
+    problem_.k = shape.k;
+    problem_.lda = product_.lda;
+    problem_.ldb = product_.ldb;
+    problem_.ldc = product_.ldc;
+    problem_.batch_count = 1;
+    EXPECT_FALSE(key_of(problem_, key_));
     key_.flags |= kCallAligned;
-    stream_.wait();
+    bench_.stream.wait();
   }
 
-  bool right() {
-    const TestCall& call = *sets_.front();
-    if (call.run(handle_.get(), stream_.get()) != WARPSMITH_STATUS_SUCCESS) return false;
-    const Judged judged = call.judged(stream_.get());
-    return judged.elements > 0 && judged.wrong == 0 && judged.touched == 0;
+  bool right() const {
+    if (!run(0)) return false;
+    constexpr double kWhole = 4e9;  // products up to this size are judged whole, larger ones by a sample of rows
+    const auto size =
+        static_cast<double>(product_.m) * static_cast<double>(product_.n) * static_cast<double>(product_.k);
+    const DeviceMemory total(sizeof(Judged));
+    cuda(cudaMemsetAsync(total.as<void>(), 0, sizeof(Judged), stream()));
+    judge(product_, sets_[0].a, sets_[0].b, nullptr, sets_[0].c, static_cast<std::int64_t>(size / kWhole) + 1,
+          total.as<Judged>(), stream());
+    Judged judged{};
+    cuda(cudaMemcpyAsync(&judged, total.as<void>(), sizeof judged, cudaMemcpyDeviceToHost, stream()));
+    bench_.stream.wait();
+    return judged.elements > 0 && judged.wrong == 0;
   }
-  bool own() const { return sets_.front()->takes_kernel(handle_); }
+  bool own() const { return nlohmann::json::parse(bench_.handle.explain(problem_))["runs"] == "kernel"; }
 
-  // cuBLASLt's time over the library's: the median of paired replays. 0: the library cannot be captured.
-  double ratio() {
-    std::unique_ptr<LtMatmul> best = auto_tuned();
-    if (!best) return 0;
-    Replay probe(stream_.get(), sets_.size(), ours());
-    if (!probe.good()) return 0;
-    probe.time_us();
-    const double estimate_us = std::max(0.5, probe.time_us());
-    const auto repeats = std::max<std::size_t>(
-        1, static_cast<std::size_t>(kShortestReplayUs / estimate_us / static_cast<double>(sets_.size())));
-    const std::size_t launches = sets_.size() * repeats;
-    const Replay library(stream_.get(), launches, ours()), baseline(stream_.get(), launches, theirs(*best));
-    double ratio = paired(library, baseline, kRounds);
-    if (ratio < kNoise) ratio = paired(library, baseline, kRoundsAgain);
-    return ratio;
+  // cuBLASLt's time over the library's, the median of paired replays, and the library's. 0: one cannot be captured.
+  std::pair<double, double> ratio() const {
+    const std::unique_ptr<LtMatmul> best = auto_tuned();
+    if (!best) return {};
+    const Replay library(bench_, sets_.size(), ours()), baseline(bench_, sets_.size(), theirs(*best));
+    if (!library.good() || !baseline.good()) return {};
+    auto measured = paired(library, baseline, kRounds);
+    if (measured.first < kNoise) measured = paired(library, baseline, kRoundsAgain);
+    return measured;
   }
 
  private:
+  struct Set {
+    std::uint16_t *a, *b, *c;
+  };
+  cudaStream_t stream() const { return bench_.stream.get(); }
+
+  bool run(std::size_t i) const {
+    const Product& p = product_;
+    return warpsmith_gemm(bench_.handle.get(), WARPSMITH_OP_N, WARPSMITH_OP_T, p.m, p.n, p.k, 1, sets_[i].a, p.lda,
+                          sets_[i].b, p.ldb, 0, sets_[i].c, p.ldc, WARPSMITH_F16, WARPSMITH_COMPUTE_32F,
+                          stream()) == WARPSMITH_STATUS_SUCCESS;
+  }
   std::function<bool(std::size_t)> ours() const {
-    return [this](std::size_t i) {
-      return sets_[i % sets_.size()]->run(handle_.get(), stream_.get()) == WARPSMITH_STATUS_SUCCESS;
-    };
+    return [this](std::size_t i) { return run(i); };
   }
   std::function<bool(std::size_t)> theirs(const LtMatmul& matmul) const {
     return [this, &matmul](std::size_t i) {
-      const TestCall& set = *sets_[i % sets_.size()];
-      const CallArguments arguments = {{set.a(), set.b(), set.c()}, 1, 0, workspace_.as<std::byte>()};
-      return matmul.run(arguments, stream_.get()) == CUBLAS_STATUS_SUCCESS;
+      const CallArguments arguments = {{sets_[i].a, sets_[i].b, sets_[i].c}, 1, 0, bench_.workspace.as<std::byte>()};
+      return matmul.run(arguments, stream()) == CUBLAS_STATUS_SUCCESS;
     };
   }
 
-  static double paired(const Replay& library, const Replay& baseline, int rounds) {
+  static std::pair<double, double> paired(const Replay& library, const Replay& baseline, int rounds) {
     library.time_us();
     baseline.time_us();
-    std::vector<double> ratios;
+    std::vector<double> ratios, times;
     for (int i = 0; i < rounds; ++i) {
       // Who goes first changes.
       const double first = (i % 2 == 0 ? library : baseline).time_us();
       const double second = (i % 2 == 0 ? baseline : library).time_us();
+      times.push_back(i % 2 == 0 ? first : second);
       ratios.push_back(i % 2 == 0 ? second / first : first / second);
     }
-    return median(ratios);
+    return {median(ratios), median(times)};
   }
 
-  // The fastest of all that the heuristic offers; those near it are timed again.
+  // The fastest of what the heuristic offers: all are timed once, those in front again.
   std::unique_ptr<LtMatmul> auto_tuned() const {
-    std::vector<std::pair<double, std::unique_ptr<LtMatmul>>> timed;
-    for (const std::string& setting : LtMatmul::settings(cublaslt_, key_)) {
-      auto matmul = LtMatmul::prepare(cublaslt_, key_, setting);
-      if (!matmul || !(*matmul)->has_setting()) continue;
-      const Replay replay(stream_.get(), sets_.size(), theirs(**matmul));
+    struct Timed {
+      double us;
+      std::unique_ptr<LtMatmul> matmul;
+    };
+    std::vector<Timed> timed;
+    const bool is_long = estimate_us_ > kLongUs;
+    for (auto& matmul :
+         LtMatmul::prepare_all(bench_.cublaslt, key_, is_long ? kHeuristicResultsOfLong : kHeuristicResults)) {
+      const Replay replay(bench_, sets_.size(), theirs(*matmul));
       if (!replay.good()) continue;
-      replay.time_us();
-      timed.emplace_back(replay.time_us(), std::move(*matmul));
+      if (!is_long) replay.time_us();
+      timed.push_back({replay.time_us(), std::move(matmul)});
     }
-    std::sort(timed.begin(), timed.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    const auto faster = [](const Timed& x, const Timed& y) { return x.us < y.us; };
+    std::sort(timed.begin(), timed.end(), faster);
     if (timed.size() > kFinalists) timed.resize(kFinalists);
-    for (auto& [time_us, matmul] : timed) {
-      const Replay replay(stream_.get(), sets_.size(), theirs(*matmul));
+    for (Timed& finalist : timed) {
+      const Replay replay(bench_, sets_.size(), theirs(*finalist.matmul));
       std::vector<double> times;
-      for (int i = 0; i < 7; ++i) times.push_back(replay.time_us());
-      time_us = median(times);
+      for (int i = 0; i < (is_long ? kFinalRoundsOfLong : kFinalRounds); ++i) times.push_back(replay.time_us());
+      finalist.us = median(times);
     }
-    const auto best =
-        std::min_element(timed.begin(), timed.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-    return best == timed.end() ? nullptr : std::move(best->second);
+    const auto best = std::min_element(timed.begin(), timed.end(), faster);
+    return best == timed.end() ? nullptr : std::move(best->matmul);
   }
 
-  const Handle& handle_;
-  const CublasLt& cublaslt_;
-  const DeviceMemory& workspace_;
-  TestStream stream_;
-  std::vector<std::unique_ptr<TestCall>> sets_;
+  const Bench& bench_;
+  Product product_;
+  double estimate_us_;
+  std::vector<Set> sets_;
+  warpsmith_problem_t problem_{};
   CallKey key_;
 };
 
+void summarize(const std::vector<GridRow>& rows) {
+  double worst = 1e9, logs = 0;
+  std::size_t right = 0, own = 0;
+  for (const GridRow& row : rows) {
+    worst = std::min(worst, row.ratio);
+    logs += std::log(std::max(row.ratio, 1e-9));
+    right += row.right ? 1 : 0;
+    own += row.own ? 1 : 0;
+  }
+  const auto count = static_cast<double>(rows.size());
+  std::printf("grid: %zu shapes, %zu right, worst ratio %.4f, geometric mean %.4f, own share %.3f\n", rows.size(),
+              right, worst, std::exp(logs / count), static_cast<double>(own) / count);
+}
+
 TEST(LibraryGrid, IsRightAndNeverSlowerThanAutoTunedCublasLt) {
   WARPSMITH_NEEDS_GPU();
-  const auto step = static_cast<std::size_t>(setting("WARPSMITH_GRID_STEP", 97));
-  const auto shard = static_cast<std::size_t>(setting("WARPSMITH_GRID_SHARD", 0));
-  const auto shards = static_cast<std::size_t>(setting("WARPSMITH_GRID_SHARDS", 1));
-  const double limit = setting("WARPSMITH_GRID_LIMIT", 0);
-  cuda(cudaSetDevice(static_cast<int>(shard) % device_count()));
-  const Handle handle;
+  const auto start = Clock::now();
+  const auto number = [](const char* name, double otherwise) {
+    return static_cast<std::size_t>(setting(name, otherwise));
+  };
+  const double limit = setting("WARPSMITH_GRID_LIMIT", 0), seconds = setting("WARPSMITH_GRID_SECONDS", 1e9);
+  const char* file = std::getenv("WARPSMITH_GRID_ROWS");
+  GridRows known(file == nullptr ? "" : file);
+  const auto shapes = shard_of(named_grid("cuda-l2").value(), number("WARPSMITH_GRID_STEP", 97),
+                               number("WARPSMITH_GRID_SHARD", 0), number("WARPSMITH_GRID_SHARDS", 1));
+  ASSERT_FALSE(shapes.empty());
   const auto cublaslt = CublasLt::open();
   ASSERT_TRUE(cublaslt) << cublaslt.error().message;
-  const DeviceMemory workspace(kLtWorkspaceBytes);
-  const auto shapes = named_grid("cuda-l2").value();
-  std::size_t count = 0, right = 0, own = 0;
-  double worst = 1e9, logs = 0;
-  nlohmann::json rows = nlohmann::json::array();
-  for (std::size_t at = shard * step; at < shapes.size(); at += step * shards) {
-    Contest contest(shapes[at], handle, **cublaslt, workspace);
-    const bool good = contest.right();
-    const double ratio = contest.ratio();
-    const Shape& shape = shapes[at];
-    ++count;
-    right += good ? 1 : 0;
-    own += contest.own() ? 1 : 0;
-    worst = std::min(worst, ratio);
-    logs += std::log(std::max(ratio, 1e-9));
-    rows.push_back({shape.m, shape.n, shape.k, ratio, contest.own(), good});
-    EXPECT_TRUE(good) << shape.m << "x" << shape.n << "x" << shape.k;
-    EXPECT_GE(ratio, limit) << shape.m << "x" << shape.n << "x" << shape.k;
+  const Bench bench(**cublaslt);
+  std::vector<GridRow> rows;
+  std::size_t measured = 0;
+  for (const Shape& shape : shapes) {
+    if (known.find(shape) == nullptr) {
+      if (std::chrono::duration<double>(Clock::now() - start).count() >= seconds) continue;
+      GridRow row;
+      row.shape = shape;
+      const Contest contest(shape, bench);
+      row.right = contest.right();
+      std::tie(row.ratio, row.us) = contest.ratio();
+      row.own = contest.own();
+      known.add(row);
+      ++measured;
+    }
+    const GridRow& row = *known.find(shape);
+    rows.push_back(row);
+    EXPECT_TRUE(row.right) << shape_name(shape);
+    EXPECT_GE(row.ratio, limit) << shape_name(shape);
   }
-  const std::string name = shards > 1 ? "grid_" + std::to_string(shard) : "grid";
-  record(name, {{"shapes", count},
-                {"right", right},
-                {"worst_ratio", worst},
-                {"geomean", std::exp(logs / static_cast<double>(count))},
-                {"own_share", static_cast<double>(own) / static_cast<double>(count)},
-                {"rows", rows}});
-  EXPECT_EQ(right, count);
+  ASSERT_FALSE(rows.empty());
+  summarize(rows);
+  std::printf("grid: %zu measured in %.0f s, %zu known before\n", measured,
+              std::chrono::duration<double>(Clock::now() - start).count(), rows.size() - measured);
+  EXPECT_EQ(rows.size(), shapes.size()) << shapes.size() - rows.size() << " shapes are left: run it again";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "codegen/generate.h"
@@ -37,6 +38,15 @@ Entry entry(const char* name) {
 }
 const fake::Log& driver_log() { return entry<fake::LogFunction>("fake_log")(); }
 void reset_log() { entry<fake::ResetFunction>("fake_reset")(); }
+
+void set_device(int device) {
+  entry<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(reinterpret_cast<CUcontext>(fake::context_of(device)));
+}
+std::uintptr_t current_context() {
+  CUcontext current = nullptr;
+  entry<CUresult (*)(CUcontext*)>("cuCtxGetCurrent")(&current);
+  return reinterpret_cast<std::uintptr_t>(current);
+}
 
 CUstream stream_of(std::uintptr_t number) { return reinterpret_cast<CUstream>(number << 8); }
 void* address(std::uintptr_t number) { return reinterpret_cast<void*>(number << 12); }
@@ -381,6 +391,7 @@ TEST_F(RuntimeTest, EverythingIsFreedWithTheHandle) {
   }
   EXPECT_GT(driver_log().allocations, 0);
   EXPECT_EQ(driver_log().frees, driver_log().allocations);
+  EXPECT_EQ(driver_log().unloads, driver_log().loads);
 }
 
 TEST_F(RuntimeTest, WithoutAFallbackTheCallIsNotCovered) {
@@ -411,17 +422,61 @@ TEST_F(RuntimeTest, BadInputLaunchesNothing) {
 
 TEST_F(RuntimeTest, ThreadsOfAnotherDeviceAreRefused) {
   const Handle made = handle();
-  const auto set = entry<CUresult (*)(CUcontext)>("cuCtxSetCurrent");
-  const auto get = entry<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
-  CUcontext own = nullptr;
-  get(&own);
-  set(reinterpret_cast<CUcontext>(0x2000));
+  ASSERT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_SUCCESS);
+  warpsmith_problem_t problem{};
+  problem.op_b = WARPSMITH_OP_T;
+  problem.m = problem.n = problem.k = problem.lda = problem.ldb = problem.ldc = 64;
+  problem.batch_count = 1;
+  const Plan plan(made, problem);
+  warpsmith_plan_t other = nullptr;
+  std::string text(8192, '\0');
+  reset_log();
+  set_device(1);
   EXPECT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_WRONG_DEVICE);
-  set(own);
+  EXPECT_EQ(gemm(made, kMapProblem), WARPSMITH_STATUS_WRONG_DEVICE);               // one that is not known yet
+  EXPECT_EQ(gemm(made, kTinyProblem, nullptr, 0), WARPSMITH_STATUS_WRONG_DEVICE);  // only scales C
+  EXPECT_EQ(warpsmith_plan_create(made.get(), &problem, &other), WARPSMITH_STATUS_WRONG_DEVICE);
+  EXPECT_THROW(plan.run(address(1), address(2), address(3)), StatusError);
+  EXPECT_EQ(warpsmith_explain(made.get(), &problem, text.data(), text.size()), WARPSMITH_STATUS_WRONG_DEVICE);
+  EXPECT_EQ(driver_log().launches.size() + static_cast<std::size_t>(driver_log().memsets), 0U);
+  set_device(0);
   EXPECT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_SUCCESS);
   warpsmith_status_t fresh = WARPSMITH_STATUS_INTERNAL_ERROR;
   std::thread([&] { fresh = gemm(made, kTinyProblem); }).join();  // has device 0, as with the CUDA runtime
   EXPECT_EQ(fresh, WARPSMITH_STATUS_SUCCESS);
+}
+
+// One thread that changes its device from call to call, and the same problem on each.
+TEST_F(RuntimeTest, HandlesOfTwoDevicesStandSideBySide) {
+  const Handle first = handle();
+  set_device(1);
+  std::optional<Handle> second(handle());
+  for (const char* problem : {kTinyProblem, kMapProblem, kWorkspaceProblem}) {
+    for (int round = 0; round < 2; ++round) {
+      for (int device = 0; device < fake::kDevices; ++device) {
+        set_device(device);
+        reset_log();
+        ASSERT_EQ(gemm(device == 0 ? first : *second, problem), WARPSMITH_STATUS_SUCCESS) << warpsmith_last_error();
+        ASSERT_EQ(driver_log().launches.size(), 1U);
+        EXPECT_EQ(driver_log().launches.front().context, fake::context_of(device));
+      }
+    }
+  }
+  // A thread without a device has the first one, not the second, before and after it destroys a handle of that.
+  warpsmith_status_t refused = WARPSMITH_STATUS_SUCCESS, accepted = WARPSMITH_STATUS_INTERNAL_ERROR;
+  std::uintptr_t left = 1;
+  reset_log();
+  std::thread([&] {
+    refused = gemm(*second, kTinyProblem);
+    second.reset();
+    left = current_context();
+    accepted = gemm(first, kTinyProblem);
+  }).join();
+  EXPECT_EQ(refused, WARPSMITH_STATUS_WRONG_DEVICE);
+  EXPECT_EQ(left, 0U);
+  EXPECT_GT(driver_log().unloads, 0);  // in the context that they were in
+  EXPECT_EQ(accepted, WARPSMITH_STATUS_SUCCESS);
+  set_device(0);
 }
 
 TEST_F(RuntimeTest, ProductsWithoutTermsOnlyScale) {

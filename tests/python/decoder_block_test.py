@@ -25,11 +25,13 @@ class Compare(unittest.TestCase):
         path.write_text(json.dumps({"device": "GPU", "torch": "2", "type": "f16", "points": points}))
         return str(path)
 
-    def compare(self, plain, preloaded):
-        done = subprocess.run([sys.executable, str(BLOCK), "compare", ",".join(plain), ",".join(preloaded)],
-                              capture_output=True, text=True)
+    def compare(self, plain, preloaded, prefill="128", decode="1"):
+        done = subprocess.run([sys.executable, str(BLOCK), "compare", ",".join(plain), ",".join(preloaded),
+                               "--prefill", prefill, "--decode", decode], capture_output=True, text=True)
         self.assertIn(done.returncode, (0, 1), done.stderr)
-        return done.returncode, json.loads(done.stdout)["interposer"]
+        result = json.loads(done.stdout)
+        self.missing = result["missing"]
+        return done.returncode, result["interposer"]
 
     def test_medians_of_several_runs(self):
         plain = [self.write(f"p{i}", point("prefill", 128, us, 200), point("decode", 1, 10, 20)) for i, us in enumerate([90, 100, 500])]
@@ -45,8 +47,44 @@ class Compare(unittest.TestCase):
         for wrong in [{"error": 1.2}, {"block_error": 0.002}, {"error": float("nan")}]:
             runs = [self.write("good", point("prefill", 128, 80, 160)), self.write("bad", point("prefill", 128, 80, 160, **wrong))]
             for order in (runs, runs[::-1]):
-                code, rows = self.compare(plain, order)
-                self.assertEqual((code, rows[0]["within_bound"]), (1, False), wrong)
+                code, rows = self.compare(plain, order, decode="")
+                self.assertEqual((code, rows[0]["within_bound"], self.missing), (1, False, []), wrong)
+
+    def test_errors_and_times_of_different_runs(self):
+        def without(names, whole):
+            return {name: value for name, value in whole.items() if name not in names}
+
+        whole = point("prefill", 128, 100, 200)
+        times = self.write("times", without(("error_over_bound", "block_error"), whole))
+        errors = self.write("errors", without(("gemm_us", "block_us", "eager_us"), whole))
+        code, rows = self.compare([self.write("plain", whole)], [errors, times], decode="")
+        self.assertEqual((code, rows[0]["gemm_only"], rows[0]["within_bound"]), (0, 1.0, True))
+        code, rows = self.compare([self.write("plain", whole)], [times], decode="")  # nothing says that it is right
+        self.assertEqual((code, rows[0]["error_over_bound"], rows[0]["within_bound"]), (1, None, False))
+        code, rows = self.compare([self.write("plain", whole)], [errors], decode="")
+        self.assertEqual((code, rows, self.missing), (1, [], ["prefill 128"]))
+
+    def test_points_that_were_not_reached(self):
+        plain = [self.write("p", point("prefill", 128, 100, 200), point("decode", 1, 10, 20))]
+        code, rows = self.compare(plain, [self.write("q", point("prefill", 128, 80, 160))], prefill="128,256")
+        self.assertEqual((code, len(rows), self.missing), (1, 1, ["prefill 256", "decode 1"]))
+
+
+class Run(unittest.TestCase):
+    def test_points_that_are_there_are_not_run_again(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = pathlib.Path(home) / "out.json"
+            path.write_text(json.dumps({"device": "GPU", "torch": "2", "type": "f16", "points": [point("decode", 1, 1, 2)]}))
+            before = path.read_text()
+            command = [sys.executable, str(BLOCK), "run", str(path), "--prefill", ""]
+            self.assertEqual(subprocess.run([*command, "--decode", "1"]).returncode, 0)
+            self.assertEqual(path.read_text(), before)
+
+    def test_shapes_of_the_layers(self):
+        done = subprocess.run([sys.executable, str(BLOCK), "shapes", "--prefill", "128", "--decode", "1,128"],
+                              capture_output=True, text=True)
+        lines = done.stdout.splitlines()
+        self.assertEqual((len(lines), lines[0], lines[-1]), (8, "1 6144 4096", "128 4096 14336"))
 
 
 if __name__ == "__main__":

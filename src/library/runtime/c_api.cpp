@@ -105,6 +105,20 @@ warpsmith_status_t gemm(warpsmith_handle_t handle, CallKey& key, float alpha, co
   return status == WARPSMITH_STATUS_SUCCESS ? context.run(full, arguments, stream) : status;
 }
 
+// What every call says of its product; batches add theirs.
+CallKey product_key(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lda, std::int64_t ldb,
+                    std::int64_t ldc, std::uint32_t flags) {
+  CallKey key;
+  key.m = m;
+  key.n = n;
+  key.k = k;
+  key.lda = lda;
+  key.ldb = ldb;
+  key.ldc = ldc;
+  key.flags = flags;
+  return key;
+}
+
 warpsmith_status_t unknown_enumerator() {
   return fail(WARPSMITH_STATUS_INVALID_VALUE, "op_a, op_b, type or compute is none of its enumerators");
 }
@@ -148,14 +162,7 @@ warpsmith_status_t warpsmith_gemm(warpsmith_handle_t handle, warpsmith_op_t op_a
   if (handle == nullptr) return null_handle();
   if (!known_enumerators(op_a, op_b, type, compute)) return unknown_enumerator();
   return guarded([&] {
-    CallKey key;
-    key.m = m;
-    key.n = n;
-    key.k = k;
-    key.lda = lda;
-    key.ldb = ldb;
-    key.ldc = ldc;
-    key.flags = enumerator_flags(op_a, op_b, type, compute);
+    CallKey key = product_key(m, n, k, lda, ldb, ldc, enumerator_flags(op_a, op_b, type, compute));
     return gemm(handle, key, alpha, a, b, beta, c, stream);
   });
 }
@@ -169,20 +176,13 @@ warpsmith_status_t warpsmith_gemm_strided_batched(warpsmith_handle_t handle, war
   if (handle == nullptr) return null_handle();
   if (!known_enumerators(op_a, op_b, type, compute)) return unknown_enumerator();
   return guarded([&] {
-    CallKey key;
-    key.m = m;
-    key.n = n;
-    key.k = k;
-    key.lda = lda;
-    key.ldb = ldb;
-    key.ldc = ldc;
+    CallKey key = product_key(m, n, k, lda, ldb, ldc, enumerator_flags(op_a, op_b, type, compute));
     key.batch_count = batch_count;
     if (batch_count > 1) {
       key.stride_a = stride_a;
       key.stride_b = stride_b;
       key.stride_c = stride_c;
     }
-    key.flags = enumerator_flags(op_a, op_b, type, compute);
     return gemm(handle, key, alpha, a, b, beta, c, stream);
   });
 }

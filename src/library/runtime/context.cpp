@@ -174,7 +174,8 @@ Context::~Context() {
   workspaces_.reset();
   kernels_.reset();
   if (device_kernels_ != nullptr) cuda_.module_unload(device_kernels_);
-  if (before != nullptr) cuda_.context_set(before);
+  // None before: none now, or the thread's next use of the CUDA runtime would be of this handle's device.
+  if (before != context_) cuda_.context_set(before);
 }
 
 Result<const CublasLt*> Context::cublaslt() {

@@ -196,14 +196,22 @@ std::vector<cublasLtMatmulHeuristicResult_t> LtMatmul::ask(const CallKey& key, i
   return results;
 }
 
-std::vector<std::string> LtMatmul::settings(const CublasLt& library, const CallKey& key) {
-  LtMatmul matmul(library);
-  std::vector<std::string> settings;
-  if (matmul.describe(key) != CUBLAS_STATUS_SUCCESS) return settings;
-  for (const auto& result : matmul.ask(key, kHeuristicResults)) {
-    settings.push_back(algorithm_setting(library.functions(), result.algo));
+std::vector<std::unique_ptr<LtMatmul>> LtMatmul::prepare_all(const CublasLt& library, const CallKey& key, int most) {
+  std::vector<std::unique_ptr<LtMatmul>> all;
+  LtMatmul asking(library);
+  if (asking.describe(key) != CUBLAS_STATUS_SUCCESS) return all;
+  for (const auto& result : asking.ask(key, most)) {
+    std::unique_ptr<LtMatmul> matmul(new LtMatmul(library));
+    if (matmul->describe(key) != CUBLAS_STATUS_SUCCESS) break;
+    matmul->take(result);
+    all.push_back(std::move(matmul));
   }
-  return settings;
+  return all;
+}
+
+void LtMatmul::take(const cublasLtMatmulHeuristicResult_t& chosen) {
+  algorithm_ = chosen.algo;
+  workspace_bytes_ = chosen.workspaceSize;
 }
 
 Status LtMatmul::choose(const CallKey& key, const std::string& setting) {
@@ -215,11 +223,9 @@ Status LtMatmul::choose(const CallKey& key, const std::string& setting) {
   }
   cublasLtMatmulHeuristicResult_t configured{};
   if (chosen == nullptr && !setting.empty() && configure(setting, configured)) chosen = &configured;
-  has_setting_ = chosen != nullptr;
   if (chosen == nullptr && !results.empty()) chosen = &results.front();
   if (chosen == nullptr) return failure("cuBLASLt offers no algorithm for the problem");
-  algorithm_ = chosen->algo;
-  workspace_bytes_ = chosen->workspaceSize;
+  take(*chosen);
   return ok_status();
 }
 

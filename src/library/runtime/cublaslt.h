@@ -61,14 +61,13 @@ class LtMatmul {
   // not to be had, the heuristic's first. Error (failed): cuBLASLt does not take the problem.
   static Result<std::unique_ptr<LtMatmul>> prepare(const CublasLt& library, const CallKey& key,
                                                    const std::string& setting);
-  // What the heuristic offers for a problem, best guess first.
-  static std::vector<std::string> settings(const CublasLt& library, const CallKey& key);
+  // One for each algorithm that the heuristic offers, at most `most`, its best guess first; for measuring them.
+  static std::vector<std::unique_ptr<LtMatmul>> prepare_all(const CublasLt& library, const CallKey& key, int most);
   LtMatmul(const LtMatmul&) = delete;
   LtMatmul& operator=(const LtMatmul&) = delete;
   ~LtMatmul();
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  bool has_setting() const { return has_setting_; }  // the one asked for
   cublasStatus_t run(const CallArguments& arguments, CUstream stream) const;
 
  private:
@@ -76,6 +75,7 @@ class LtMatmul {
   cublasStatus_t describe(const CallKey& key);
   std::vector<cublasLtMatmulHeuristicResult_t> ask(const CallKey& key, int count) const;
   Status choose(const CallKey& key, const std::string& setting);
+  void take(const cublasLtMatmulHeuristicResult_t& chosen);
   bool configure(const std::string& setting, cublasLtMatmulHeuristicResult_t& result) const;
 
   const CublasLt& library_;
@@ -84,7 +84,6 @@ class LtMatmul {
   cudaDataType_t type_ = CUDA_R_16F;
   cublasLtMatmulAlgo_t algorithm_{};
   std::size_t workspace_bytes_ = 0;
-  bool has_setting_ = false;
 };
 
 // "algo 66 tile 20 stages 36 splitk 1 reduction 0 cluster 2 swizzle 0 custom 0", as measurements name algorithms.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/tensor_map_codes.h"
+
 namespace warpsmith::library {
 
 namespace {
@@ -10,31 +12,12 @@ namespace {
 constexpr int kPortableCluster = 8;  // blocks; larger clusters need the kernel's consent
 constexpr std::uint64_t kElementBytes = 2;
 
-CUtensorMapSwizzle swizzle_of(int bytes) {
-  switch (bytes) {
-    case 32:
-      return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64:
-      return CU_TENSOR_MAP_SWIZZLE_64B;
-    case 128:
-      return CU_TENSOR_MAP_SWIZZLE_128B;
-    default:
-      return CU_TENSOR_MAP_SWIZZLE_NONE;
-  }
-}
-
-CUtensorMapL2promotion promotion_of(int bytes) {
-  switch (bytes) {
-    case 64:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
-    case 128:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
-    case 256:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
-    default:
-      return CU_TENSOR_MAP_L2_PROMOTION_NONE;
-  }
-}
+static_assert(swizzle_code(0) == CU_TENSOR_MAP_SWIZZLE_NONE && swizzle_code(32) == CU_TENSOR_MAP_SWIZZLE_32B &&
+              swizzle_code(64) == CU_TENSOR_MAP_SWIZZLE_64B && swizzle_code(128) == CU_TENSOR_MAP_SWIZZLE_128B);
+static_assert(l2_promotion_code(0) == CU_TENSOR_MAP_L2_PROMOTION_NONE &&
+              l2_promotion_code(64) == CU_TENSOR_MAP_L2_PROMOTION_L2_64B &&
+              l2_promotion_code(128) == CU_TENSOR_MAP_L2_PROMOTION_L2_128B &&
+              l2_promotion_code(256) == CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 
 }  // namespace
 
@@ -112,8 +95,8 @@ Result<OwnLaunch::Kernel> OwnLaunch::prepare_kernel(const Driver& cuda, CUmodule
     map.dims = {static_cast<cuuint64_t>(given.map.dims[0]), static_cast<cuuint64_t>(given.map.dims[1])};
     map.stride_bytes = static_cast<cuuint64_t>(given.map.ld) * kElementBytes;
     map.box = {static_cast<cuuint32_t>(given.map.box[0]), static_cast<cuuint32_t>(given.map.box[1])};
-    map.swizzle = swizzle_of(given.map.swizzle_bytes);
-    map.promotion = promotion_of(given.map.l2_promotion_bytes);
+    map.swizzle = static_cast<CUtensorMapSwizzle>(swizzle_code(given.map.swizzle_bytes));
+    map.promotion = static_cast<CUtensorMapL2promotion>(l2_promotion_code(given.map.l2_promotion_bytes));
   }
   return kernel;
 }
