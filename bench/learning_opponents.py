@@ -9,6 +9,7 @@ Writes arm,seed,problem,n,fraction_of_best, the rows of `warpsmith train --evalu
 --add-csv. A strategy's order of first evaluations counts; after its last, its best so far stands. Kernel Tuner's search
 space is exactly the recorded recipes: they are given to it as a cache, and nothing outside can be asked for."""
 import argparse
+import concurrent.futures
 import contextlib
 import csv
 import hashlib
@@ -30,11 +31,11 @@ STRATEGIES = ["random_sample", "genetic_algorithm", "simulated_annealing", "gree
               "firefly_algorithm", "diff_evo", "basinhopping", "dual_annealing", "minimize", "ordered_greedy_mls"]
 
 
-LONGEST_SECONDS = 30  # of one strategy on one problem; then what it has evaluated counts
+IDLE_SECONDS = 1  # a strategy that evaluates nothing new for so long has ended; evaluating takes microseconds
 
 
 class TimeUp(BaseException):
-    """A strategy went on for too long."""
+    """A strategy finds nothing new."""
 
 
 def time_up(*_):
@@ -96,13 +97,19 @@ class KernelTuner:
         interface.Searchspace = lambda *_, **__: Searchspace(None, None, None, from_cache=self.cache)
         # What is evaluated is noted as it happens: some strategies never end on a space that they have exhausted.
         from kernel_tuner.runners.simulation import SimulationRunner
-        self.evaluated = []
+        self.evaluated, self.seen = [], set()
         if not hasattr(SimulationRunner, "plain_run"):
             SimulationRunner.plain_run = SimulationRunner.run
 
         def run(runner, parameter_space, tuning_options):
             results = runner.plain_run(parameter_space, tuning_options)
-            self.evaluated += [r for r in results if r]
+            for result in filter(None, results):
+                key = tuple(result[k] for k in self.keys)
+                if key in self.seen:
+                    continue
+                self.seen.add(key)
+                self.evaluated.append(result)
+                signal.setitimer(signal.ITIMER_REAL, IDLE_SECONDS)
             return results
 
         SimulationRunner.run = run
@@ -112,8 +119,8 @@ class KernelTuner:
         import numpy
         random.seed(seed)
         numpy.random.seed(seed)
-        self.evaluated.clear()
-        signal.alarm(LONGEST_SECONDS)
+        self.evaluated, self.seen = [], set()
+        signal.setitimer(signal.ITIMER_REAL, 10 * IDLE_SECONDS)  # until the first
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -123,13 +130,9 @@ class KernelTuner:
         except TimeUp:
             pass
         finally:
-            signal.alarm(0)
-        times, seen = [], set()
-        for result in list(self.evaluated):
-            key = tuple(result[k] for k in self.keys)
-            if key in seen:
-                continue
-            seen.add(key)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        times = []
+        for result in self.evaluated:
             time = result["time"]
             times.append(1e3 * time if isinstance(time, (int, float)) and math.isfinite(time) else None)
         return times
@@ -174,6 +177,29 @@ def boosted_trees(rows, training, problems, seed):
     return orders
 
 
+def strategies_on(problem, options, best):
+    """Rows of Kernel Tuner's strategies on one problem, and what failed: {strategy: why}."""
+    rows, failed = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        cache_file = os.path.join(folder, "cache.json")
+        subprocess.run([options.warpsmith, "dataset", "kernel-tuner", "--replay", options.replay, "--problem", problem,
+                        "--out", cache_file], check=True, stdout=subprocess.DEVNULL)
+        tuner = KernelTuner(cache_file)
+        for strategy in filter(None, options.strategies.split(",")):
+            for seed in range(1, options.seeds + 1):
+                try:
+                    times = tuner.run(strategy, seed)
+                except Exception as error:  # one strategy's failure is reported and costs no other
+                    failed.setdefault(strategy, f"{type(error).__name__}: {error}")
+                    continue
+                rows += rows_of(f"kernel-tuner/{strategy}", seed, problem, times, best)
+    return rows, failed
+
+
+def rows_of(arm, seed, problem, times, best):
+    return [[arm, seed, problem, n, f"{fraction:.6f}"] for n, fraction in fractions(times, best).items()]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replay", required=True)
@@ -184,38 +210,32 @@ def main():
     parser.add_argument("--smallest-space", type=int, default=1500)
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--no-trees", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="problems at a time")
     options = parser.parse_args()
 
     header, rows = load(options.replay)
     excluded = held_out(header, rows, options.held_out_share)
-    problems = [p for p in excluded if len(rows[p]) >= options.smallest_space]
+    declared = header.get("declared", {})  # fewer rows than that: not measured whole
+    problems = [p for p in excluded if len(rows[p]) >= max(options.smallest_space, declared.get(p, 0))]
     if not problems:
         sys.exit(f"learning_opponents.py: no held-out problem has {options.smallest_space} recorded recipes")
     best = {p: min(t for _, t in rows[p] if t) for p in problems}
     out = []
 
-    def add(arm, seed, problem, times):
-        for n, fraction in fractions(times, best[problem]).items():
-            out.append([arm, seed, problem, n, f"{fraction:.6f}"])
-
     if not options.no_trees:
-        training = [p for p in rows if p not in set(excluded)]
+        shapes = {p.split()[0] for p in excluded}  # held out in all layouts
+        training = [p for p in rows if p.split()[0] not in shapes]
         for seed in range(1, options.seeds + 1):
             for problem, times in boosted_trees(rows, training, problems, seed).items():
-                add("boosted-trees", seed, problem, times)
+                out += rows_of("boosted-trees", seed, problem, times, best[problem])
     failed = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for problem in problems:
-            cache_file = os.path.join(folder, "cache.json")
-            subprocess.run([options.warpsmith, "dataset", "kernel-tuner", "--replay", options.replay, "--problem", problem,
-                            "--out", cache_file], check=True, stdout=subprocess.DEVNULL)
-            tuner = KernelTuner(cache_file)
-            for strategy in filter(None, options.strategies.split(",")):
-                for seed in range(1, options.seeds + 1):
-                    try:
-                        add(f"kernel-tuner/{strategy}", seed, problem, tuner.run(strategy, seed))
-                    except Exception as error:  # one strategy's failure is reported and costs no other
-                        failed.setdefault(strategy, f"{type(error).__name__}: {error}")
+    # A process each: Kernel Tuner keeps much to itself, and alarms reach main threads only.
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        waiting = [pool.submit(strategies_on, p, options, best[p]) for p in problems]
+        for done in waiting:
+            more, reasons = done.result()
+            out += more
+            failed = {**reasons, **failed}
     with open(options.out, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["arm", "seed", "problem", "n", "fraction_of_best"])

@@ -60,6 +60,7 @@ struct DeviceOptions {
 using Run = std::function<int()>;
 void add_optimize_command(CLI::App& app, Run& run);
 void add_tune_command(CLI::App& app, Run& run);
+void add_sweep_command(CLI::App& app, Run& run);
 void add_bench_command(CLI::App& app, Run& run);
 void add_info_command(CLI::App& app, Run& run);
 void add_rank_command(CLI::App& app, Run& run);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "archive/archive.h"
@@ -11,6 +13,7 @@
 #include "base/paths.h"
 #include "cli.h"
 #include "dataset_llm.h"
+#include "dataset_spaces.h"
 #include "evaluate/replay/kernel_tuner.h"
 #include "evaluate/replay/replay.h"
 
@@ -19,50 +22,80 @@ namespace warpsmith::cli {
 namespace {
 
 struct ReplayArguments {
-  std::string archive;
+  std::vector<std::string> archives;
   std::string out;
+  std::string spaces;
   std::string machine;
   std::string target;
   int threads = 0;
 };
 
-// The archive's machine, target and thread count when it holds one choice only, or the one that the options single out.
-Result<ReplaySelection> select(Archive& archive, const ReplayArguments& arguments) {
-  const auto scopes = archive.scopes();
-  if (!scopes) return scopes.error();
+// The archives' machine, target and thread count when they hold one choice only, or the one that the options single
+// out.
+Result<ReplaySelection> select(const std::vector<Archive*>& archives, const ReplayArguments& arguments) {
   std::vector<ReplaySelection> found;
   std::string listing;
-  for (const Archive::Scope& scope : *scopes) {
-    const ReplaySelection selection{scope.machine.id(), scope.target, scope.threads};
-    const bool wanted = (arguments.machine.empty() || arguments.machine == selection.machine) &&
-                        (arguments.target.empty() || arguments.target == to_string(selection.target)) &&
-                        (arguments.threads == 0 || arguments.threads == selection.threads);
-    const bool known = std::any_of(found.begin(), found.end(), [&](const ReplaySelection& other) {
-      return other.machine == selection.machine && other.target == selection.target &&
-             other.threads == selection.threads;
-    });
-    if (!wanted || known) continue;
-    found.push_back(selection);
-    listing += fmt::format("{}--machine '{}' --target {} --threads {}", listing.empty() ? "" : "; ", selection.machine,
-                           to_string(selection.target), selection.threads);
+  for (Archive* archive : archives) {
+    const auto scopes = archive->scopes();
+    if (!scopes) return scopes.error();
+    for (const Archive::Scope& scope : *scopes) {
+      const ReplaySelection selection{scope.machine.id(), scope.target, scope.threads};
+      const bool wanted = (arguments.machine.empty() || arguments.machine == selection.machine) &&
+                          (arguments.target.empty() || arguments.target == to_string(selection.target)) &&
+                          (arguments.threads == 0 || arguments.threads == selection.threads);
+      const bool known = std::any_of(found.begin(), found.end(), [&](const ReplaySelection& other) {
+        return other.machine == selection.machine && other.target == selection.target &&
+               other.threads == selection.threads;
+      });
+      if (!wanted || known) continue;
+      found.push_back(selection);
+      listing += fmt::format("{}--machine '{}' --target {} --threads {}", listing.empty() ? "" : "; ",
+                             selection.machine, to_string(selection.target), selection.threads);
+    }
   }
   if (found.empty()) return bad_input("the archive holds nothing that fits --machine, --target and --threads");
   if (found.size() > 1) return bad_input("the archive holds several machines or targets; choose one of: " + listing);
   return found.front();
 }
 
+void print_unfinished(const ReplayTable& table) {
+  std::size_t whole = 0;
+  std::string unfinished;
+  for (const Problem& problem : table.held_out()) {
+    const std::size_t entries = table.entries(problem), declared = table.declared(problem);
+    whole += entries >= declared ? 1 : 0;
+    if (entries < declared) unfinished += fmt::format("  {}: {} of {}\n", to_string(problem), entries, declared);
+  }
+  fmt::print("held out: {} problems, {} measured whole\n", table.held_out().size(), whole);
+  if (!unfinished.empty()) fmt::print("not measured whole, to be left out of comparisons:\n{}", unfinished);
+}
+
 Result<int> export_replay(const ReplayArguments& arguments) {
-  const std::filesystem::path path =
-      arguments.archive.empty() ? data_dir() / "archive.sqlite" : std::filesystem::path(arguments.archive);
-  if (!std::filesystem::exists(path)) return bad_input(fmt::format("there is no archive {}", path.string()));
-  auto archive = Archive::open(path);
-  if (!archive) return archive.error();
-  const auto selection = select(**archive, arguments);
+  std::vector<std::string> paths = arguments.archives;
+  if (paths.empty()) paths.push_back((data_dir() / "archive.sqlite").string());
+  std::vector<std::unique_ptr<Archive>> opened;
+  std::vector<Archive*> archives;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::exists(path)) return bad_input(fmt::format("there is no archive {}", path));
+    auto archive = Archive::open(path);
+    if (!archive) return archive.error();
+    archives.push_back(archive->get());
+    opened.push_back(std::move(*archive));
+  }
+  auto selection = select(archives, arguments);
   if (!selection) return selection.error();
-  const auto table = export_replay_table(**archive, *selection, {{"exported_by", "warpsmith " WARPSMITH_VERSION}});
+  std::optional<DeclaredSpaces> spaces;
+  if (!arguments.spaces.empty()) {
+    auto loaded = DeclaredSpaces::load(arguments.spaces);
+    if (!loaded) return loaded.error();
+    spaces = std::move(*loaded);
+    selection->spaces = &*spaces;
+  }
+  const auto table = export_replay_table(archives, *selection, {{"exported_by", "warpsmith " WARPSMITH_VERSION}});
   if (!table) return table.error();
   if (const Status status = table->save(arguments.out); !status) return status.error();
   fmt::print("{}: {} measurements of {} problems\n", arguments.out, table->size(), table->problems().size());
+  if (spaces) print_unfinished(*table);
   return kExitOk;
 }
 
@@ -89,10 +122,15 @@ void add_dataset_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("dataset", "Export what the archive holds");
   command->require_subcommand(1);
   add_language_datasets(*command, run);
+  add_spaces_dataset(*command, run);
   auto arguments = std::make_shared<ReplayArguments>();
   CLI::App* replay = command->add_subcommand("replay", "Measurements as a table for --target replay:FILE");
   replay->add_option("--out", arguments->out, "File to write (JSON lines)")->required();
-  replay->add_option("--archive", arguments->archive, "Archive file; default: archive.sqlite in the data directory");
+  replay->add_option("--archive", arguments->archives,
+                     "Archive file, again for each: later ones count before earlier ones; default: archive.sqlite in "
+                     "the data directory");
+  replay->add_option("--spaces", arguments->spaces,
+                     "Declared spaces: their problems are held out, and of these only what was declared is taken");
   replay->add_option("--machine", arguments->machine, "Machine, where the archive knows several");
   replay->add_option("--target", arguments->target, "Target, where the archive knows several");
   replay->add_option("--threads", arguments->threads, "Thread count, where the archive knows several");

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   Run run;
   add_optimize_command(app, run);
   add_tune_command(app, run);
+  add_sweep_command(app, run);
   add_bench_command(app, run);
   add_info_command(app, run);
   add_rank_command(app, run);

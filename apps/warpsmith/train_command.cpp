@@ -33,7 +33,7 @@ struct TrainArguments {
   bool evaluate = false;
   std::vector<std::string> arms, csv_in;
   std::string csv, summary;
-  int seeds = 5;
+  int seeds = 5, first_seed = 1;
   std::size_t smallest_space = 1500;
 };
 
@@ -232,6 +232,7 @@ Result<int> TrainCommand::evaluate() {
   if (!list) return list.error();
   options.arms = std::move(*list);
   options.seeds = arguments_.seeds;
+  options.first_seed = arguments_.first_seed;
   options.held_out_share = config_.held_out_share;
   options.smallest_space = arguments_.smallest_space;
   options.threads = config_.threads;
@@ -243,7 +244,8 @@ Result<int> TrainCommand::evaluate() {
   if (!ablation) return ablation.error();
   line.clear();
   fmt::print("{} held-out problems with {} to {} recipes each ({} left out), {} seeds\n", ablation->problems,
-             ablation->smallest, ablation->largest, ablation->left_out, options.seeds);
+             ablation->smallest, ablation->largest, ablation->left_out.size(), options.seeds);
+  for (const std::string& each : ablation->left_out) fmt::print("left out: {}\n", each);
   for (const auto& [arm, kinds] : ablation->verdicts) {
     std::string text;
     for (const auto& [kind, count] : kinds) text += fmt::format("  {} {}", kind, count);
@@ -291,6 +293,9 @@ void add_train_command(CLI::App& app, Run& run) {
                                   fmt::join(train::built_in_arm_names(), ", ")));
   command->add_option("--seeds", arguments->seeds, "Seeds of each arm")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--first-seed", arguments->first_seed, "The first of them, the others follow")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command
       ->add_option("--smallest-space", arguments->smallest_space,

@@ -142,22 +142,14 @@ class SqliteArchive final : public Archive {
   }
 
   Status record(const Scope& scope, const AttemptRecord& attempt) override {
+    return write([&] { insert_attempt(insert_scope(scope), attempt); });
+  }
+
+  Status record_all(const Scope& scope, const std::vector<AttemptRecord>& attempts) override {
+    if (attempts.empty()) return ok_status();
     return write([&] {
       const RowIds rows = insert_scope(scope);
-      const auto* accepted = attempt.verdict.accepted();
-      const auto median = [&](const TimingStats& stats) {
-        return std::isfinite(stats.median_us) ? std::optional(stats.median_us) : std::nullopt;
-      };
-      Statement statement(database_,
-                          "INSERT INTO attempts(scope, machine, run, created, policy, seed, recipe, source_hash, kind, "
-                          "cold_us, warm_us, verdict) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-      statement.bind(rows.scope).bind(rows.machine).bind(run_).bind(utc_now()).bind(attempt.policy);
-      statement.bind(static_cast<std::int64_t>(attempt.seed)).bind(attempt.recipe).bind(attempt.source_hash);
-      statement.bind(attempt.verdict.kind());
-      statement.bind(accepted ? median(accepted->measurement.cold) : std::nullopt);
-      statement.bind(accepted ? median(accepted->measurement.warm) : std::nullopt);
-      statement.bind(record_text(nlohmann::json(attempt.verdict)));
-      statement.step();
+      for (const AttemptRecord& attempt : attempts) insert_attempt(rows, attempt);
     });
   }
 
@@ -395,6 +387,23 @@ class SqliteArchive final : public Archive {
       rows.machine = database_.last_insert_id();
     }
     return rows;
+  }
+
+  void insert_attempt(const RowIds& rows, const AttemptRecord& attempt) {
+    const auto* accepted = attempt.verdict.accepted();
+    const auto median = [&](const TimingStats& stats) {
+      return std::isfinite(stats.median_us) ? std::optional(stats.median_us) : std::nullopt;
+    };
+    Statement statement(database_,
+                        "INSERT INTO attempts(scope, machine, run, created, policy, seed, recipe, source_hash, kind, "
+                        "cold_us, warm_us, verdict) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    statement.bind(rows.scope).bind(rows.machine).bind(run_).bind(utc_now()).bind(attempt.policy);
+    statement.bind(static_cast<std::int64_t>(attempt.seed)).bind(attempt.recipe).bind(attempt.source_hash);
+    statement.bind(attempt.verdict.kind());
+    statement.bind(accepted ? median(accepted->measurement.cold) : std::nullopt);
+    statement.bind(accepted ? median(accepted->measurement.warm) : std::nullopt);
+    statement.bind(record_text(nlohmann::json(attempt.verdict)));
+    statement.step();
   }
 
   // Fastest first; of equals the oldest.

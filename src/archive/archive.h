@@ -100,6 +100,7 @@ class Archive {
 
   // Durable when it returns.
   virtual Status record(const Scope& scope, const AttemptRecord& attempt) = 0;
+  virtual Status record_all(const Scope& scope, const std::vector<AttemptRecord>& attempts) = 0;  // all or none
   virtual Status record_comparison(const Scope& scope, const ComparisonRecord& comparison) = 0;
 
   virtual Status record_free_form(const FreeFormRecord& record) = 0;  // again: no change

@@ -7,9 +7,11 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace warpsmith {
@@ -35,7 +37,21 @@ constexpr double kVerdictSeconds = 0.005;
 constexpr double kLargestShare = 4, kSmallestShare = 0.25;
 constexpr double kSharePerShortfall =
     8;  // more for each unit of the shortfall's logarithm: at 12 % short, twice as much
+// Of a declared space so much is measured in one visit at least, and so many verdicts are written together.
+constexpr std::size_t kDeclaredVisit = 128, kWrittenTogether = 32;
 constexpr auto kPoll = std::chrono::milliseconds(50);  // for a stop flag, which signals no one
+
+// Calls body(0) to body(count - 1) on so many threads. What one throws is thrown here.
+void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& body) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) body(i);
+  };
+  std::vector<std::future<void>> workers;
+  for (int i = 1; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& worker : workers) worker.get();
+}
 
 class Tuner {
  public:
@@ -79,6 +95,8 @@ class Tuner {
   void guard(const Body& body);
   std::map<std::string, Source>::iterator next_source();
   std::optional<std::size_t> next_task(bool all_built) const;
+  std::optional<std::size_t> next_declared() const;
+  std::pair<std::optional<std::size_t>, bool> choose(std::optional<std::size_t> visited) const;
   std::optional<std::size_t> next_to(std::size_t visited) const;
   double used(std::size_t task) const;  // time spent over the problem's share
   void find_siblings();
@@ -86,12 +104,17 @@ class Tuner {
   Visit begin_visit(std::size_t task);
   void measure_visit(int device, const Visit& visit);
   void end_visit(std::size_t task);
+  void plan_first();
   void plan_next(std::size_t task);
   // A pair that waits for its source; one that has none is passed over.
   void add(std::size_t task, Recipe recipe, const char* proposer);
-  // With the lock held: records the verdict, tells the plan. False: the run is over.
-  bool absorb(std::size_t problem, const Pair& pair, const Verdict& verdict);
+  void add(std::size_t task, Recipe recipe, const char* proposer, std::string source);
+  // With the lock held: records the verdict, or adds it to `unwritten`, and tells the plan. False: the run is over.
+  bool absorb(std::size_t problem, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten);
+  // Without the lock. False: the run is over.
+  bool write(std::size_t problem, std::vector<AttemptRecord>& unwritten);
   void fail(Error error);
+  const char* proposer() const { return plan_.declared() ? "sweep" : "tune"; }
   bool over() const { return error_ || stop_.load() || seconds_since(start_) >= options_.budget_seconds; }
   bool all_exhausted() const;
   TuneProgress progress() const;
@@ -139,7 +162,20 @@ bool Tuner::all_exhausted() const {
 }
 
 void Tuner::add(std::size_t index, Recipe recipe, const char* proposer) {
-  std::string key = bench_.source_of(plan_.problem(index), recipe);
+  std::string source = bench_.source_of(plan_.problem(index), recipe);
+  add(index, std::move(recipe), proposer, std::move(source));
+}
+
+void Tuner::add(std::size_t index, Recipe recipe, const char* proposer, std::string key) {
+  if (key.empty() && plan_.declared()) {  // that is its verdict
+    Verdict verdict;
+    verdict.outcome = verdict::Illegal{"legality", "no kernel can be made of it here"};
+    std::vector<AttemptRecord> unwritten;
+    absorb(index, {recipe, key, proposer}, verdict, unwritten);
+    if (const Status status = archive_.record_all(options_.scope(plan_.problem(index)), unwritten); !status) {
+      fail(status.error());
+    }
+  }
   if (key.empty()) return;
   Task& task = tasks_[index];
   const auto [found, is_new] =
@@ -155,20 +191,40 @@ void Tuner::add(std::size_t index, Recipe recipe, const char* proposer) {
   task.waiting.push_back({std::move(recipe), std::move(key), proposer});
 }
 
+// All problems' first batches. Telling the sources apart takes as long as all else, and needs no lock.
+void Tuner::plan_first() {
+  std::vector<std::vector<Recipe>> batches(plan_.size());
+  std::vector<std::vector<std::string>> sources(plan_.size());
+  for (std::size_t i = 0; i < plan_.size() && !over(); ++i) batches[i] = plan_.next(i);
+  for_each_index(plan_.size(), options_.build_jobs, [&](std::size_t i) {
+    for (const Recipe& recipe : batches[i]) {
+      if (!over()) sources[i].push_back(bench_.source_of(plan_.problem(i), recipe));
+    }
+  });
+  for (std::size_t i = 0; i < plan_.size() && !over(); ++i) {
+    for (std::size_t j = 0; j < sources[i].size(); ++j) {
+      add(i, std::move(batches[i][j]), proposer(), std::move(sources[i][j]));
+    }
+    tasks_[i].exhausted = tasks_[i].waiting.empty();
+  }
+}
+
 // The batch of a problem's next round.
 void Tuner::plan_next(std::size_t index) {
   Task& task = tasks_[index];
-  for (Recipe& recipe : plan_.next(index)) add(index, std::move(recipe), "tune");
+  for (Recipe& recipe : plan_.next(index)) add(index, std::move(recipe), proposer());
   task.exhausted = task.waiting.empty();
   changed_.notify_all();
 }
 
-// Earliest round first, then what most pairs wait for.
+// Earliest round first, then what most pairs wait for, then for the first problem.
 std::map<std::string, Tuner::Source>::iterator Tuner::next_source() {
   auto best = sources_.end();
   for (auto source = sources_.begin(); source != sources_.end(); ++source) {
     if (source->second.state != Source::State::wanted) continue;
-    const auto key = [](const Source& s) { return std::pair(-s.round, s.waiters.size()); };
+    const auto key = [](const Source& s) {
+      return std::tuple(-s.round, s.waiters.size(), -static_cast<std::ptrdiff_t>(s.problem));
+    };
     if (best == sources_.end() || key(source->second) > key(best->second)) best = source;
   }
   return best;
@@ -230,6 +286,17 @@ std::optional<std::size_t> Tuner::next_task(bool all_built) const {
   return best;
 }
 
+// The first that is worth a visit.
+std::optional<std::size_t> Tuner::next_declared() const {
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const Task& task = tasks_[i];
+    if (task.taken || task.exhausted || task.waiting.empty()) continue;
+    const std::size_t all = task.waiting.size();
+    if (task.built >= (options_.quiet_while_measuring ? all : std::min(all, kDeclaredVisit))) return i;
+  }
+  return std::nullopt;
+}
+
 // The other layout, where it has had no more time and much of it is built.
 std::optional<std::size_t> Tuner::next_to(std::size_t visited) const {
   const auto other = tasks_[visited].sibling;
@@ -238,6 +305,18 @@ std::optional<std::size_t> Tuner::next_to(std::size_t visited) const {
   const bool ready = task.built > 0 && task.built >= std::min(task.waiting.size(), kWorthAVisit);
   if (task.taken || task.exhausted || !ready || used(*other) > used(visited)) return std::nullopt;
   return other;
+}
+
+// What a device does next, and whether it is the other layout of what it visited: once, then others have their turn.
+std::pair<std::optional<std::size_t>, bool> Tuner::choose(std::optional<std::size_t> visited) const {
+  if (plan_.declared()) return {next_declared(), false};
+  if (visited && !options_.quiet_while_measuring) {
+    if (const auto other = next_to(*visited)) return {other, true};
+  }
+  auto task = next_task(true);
+  // Where builds pause for measuring, a whole round is built before.
+  if (!task && !options_.quiet_while_measuring) task = next_task(false);
+  return {task, false};
 }
 
 void Tuner::find_siblings() {
@@ -277,7 +356,7 @@ void Tuner::end_visit(std::size_t index) {
   plan_next(index);
 }
 
-bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict) {
+bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten) {
   const auto* accepted = verdict.accepted();
   const auto time_us = accepted ? std::optional(accepted->measurement.cold.median_us) : std::nullopt;
   const std::string kind(verdict.kind());
@@ -287,7 +366,9 @@ bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict) 
   attempt.policy = pair.proposer;
   attempt.seed = options_.seed;
   attempt.verdict = verdict;
-  if (const Status status = archive_.record(options_.scope(plan_.problem(index)), attempt); !status) {
+  if (plan_.declared()) {
+    unwritten.push_back(std::move(attempt));
+  } else if (const Status status = archive_.record(options_.scope(plan_.problem(index)), attempt); !status) {
     fail(status.error());
     return false;
   }
@@ -309,8 +390,18 @@ bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict) 
   return !over();
 }
 
+bool Tuner::write(std::size_t index, std::vector<AttemptRecord>& unwritten) {
+  const Status status = archive_.record_all(options_.scope(plan_.problem(index)), unwritten);
+  unwritten.clear();
+  if (status) return true;
+  const std::lock_guard lock(mutex_);
+  fail(status.error());
+  return false;
+}
+
 void Tuner::measure_visit(int device, const Visit& visit) {
   const Problem problem = plan_.problem(visit.task);
+  std::vector<AttemptRecord> unwritten;
   for (const Pair& pair : visit.pairs) {
     Verdict verdict;
     bool refused = false, settled = false;
@@ -331,9 +422,15 @@ void Tuner::measure_visit(int device, const Visit& visit) {
       }
       verdict = bench_.measure(device, problem, pair.recipe, best_us, effort);
     }
-    const std::lock_guard lock(mutex_);
-    if (!absorb(visit.task, pair, verdict)) return;
+    bool more = true;
+    {
+      const std::lock_guard lock(mutex_);
+      more = absorb(visit.task, pair, verdict, unwritten);
+    }
+    if (unwritten.size() >= kWrittenTogether || !more) more = write(visit.task, unwritten) && more;
+    if (!more) return;
   }
+  write(visit.task, unwritten);
 }
 
 void Tuner::device_loop(int device) {
@@ -341,11 +438,7 @@ void Tuner::device_loop(int device) {
   Clock::time_point idle_since = Clock::now();
   std::optional<std::size_t> visited;
   while (!over() && !all_exhausted()) {
-    std::optional<std::size_t> task = visited && !options_.quiet_while_measuring ? next_to(*visited) : std::nullopt;
-    const bool beside = task.has_value();  // once: then others have their turn
-    if (!task) task = next_task(true);
-    // Where builds pause for measuring, a whole round is built before.
-    if (!task && !options_.quiet_while_measuring) task = next_task(false);
+    const auto [task, beside] = choose(visited);
     if (!task) {
       changed_.wait_for(lock, kPoll);
       continue;
@@ -398,7 +491,7 @@ Result<TuneResult> Tuner::run() {
     tasks_.resize(plan_.size());
     find_siblings();
     for (std::size_t i = 0; i < plan_.size(); ++i) resumed_ += plan_.told(i);
-    for (std::size_t i = 0; i < plan_.size() && !over(); ++i) plan_next(i);
+    plan_first();
   }
   std::vector<std::jthread> builders, devices;
   for (int i = 0; i < std::max(1, options_.build_jobs); ++i) {
@@ -428,10 +521,16 @@ double time_share(double ratio, double aim) {
 }
 
 Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const TuneBench& bench, Archive& archive) {
-  std::int64_t known = 0;
-  for (std::size_t i = 0; i < plan.size(); ++i) {
+  std::atomic<std::int64_t> known{0};
+  std::mutex mutex;
+  std::optional<Error> error;
+  for_each_index(plan.size(), options.build_jobs, [&](std::size_t i) {
     const auto history = archive.summaries(options.scope(plan.problem(i)));
-    if (!history) return history.error();
+    if (!history) {
+      const std::lock_guard lock(mutex);
+      error = history.error();
+      return;
+    }
     for (const AttemptSummary& attempt : *history) {
       // A recipe of a knob table that has changed since is history only for the reader.
       const auto recipe = parse_recipe(attempt.recipe);
@@ -440,8 +539,9 @@ Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const Tu
       plan.remember(i, *recipe, {attempt.cold_us, attempt.kind}, source == attempt.source_hash);
       known += source == attempt.source_hash ? 1 : 0;
     }
-  }
-  return known;
+  });
+  if (error) return *error;
+  return known.load();
 }
 
 Result<TuneResult> tune(TunePlan& plan, const TuneOptions& options, TuneBench& bench, Archive& archive,

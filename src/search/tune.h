@@ -1,7 +1,8 @@
 // Tuning of many problems at once: sources compile in parallel while devices measure, problem by problem, everything
 // that is ready of one in a row. The problem that has had the least of its share of the devices' time is next, so that
 // a run that is cut short has covered all of them; those whose kernels are furthest from what they aim at have the
-// largest shares.
+// largest shares. Where the plan is of declared spaces, problems are measured whole, one after the other, so that a run
+// that is cut short has finished the first ones.
 #pragma once
 
 #include <atomic>
@@ -70,7 +71,7 @@ struct TuneProgress {
   double elapsed_seconds = 0, budget_seconds = 0;
   std::size_t problems = 0;
   std::size_t covered = 0;    // problems with an accepted time
-  std::size_t exhausted = 0;  // problems for which nothing more is known
+  std::size_t exhausted = 0;  // problems for which nothing more is known, or whose declared space is measured
   int rounds = 0;             // that every problem has behind it
   std::int64_t tried = 0;     // verdicts of this run
   std::int64_t resumed = 0;   // verdicts of earlier runs
@@ -100,8 +101,8 @@ double time_share(double ratio, double aim);
 Result<std::int64_t> resume(TunePlan& plan, const TuneOptions& options, const TuneBench& bench, Archive& archive);
 
 // Runs until the budget is spent, `stop` is set, or the plan is exhausted. Every verdict is in the archive before the
-// device that gave it measures anything else. on_progress is called from any thread, one at a time. Error: environment
-// (archive not writable, device gone).
+// device that gave it measures anything else; those of declared spaces are written some dozens at a time. on_progress
+// is called from any thread, one at a time. Error: environment (archive not writable, device gone).
 Result<TuneResult> tune(TunePlan& plan, const TuneOptions& options, TuneBench& bench, Archive& archive,
                         const std::function<void(const TuneProgress&)>& on_progress, const std::atomic<bool>& stop);
 

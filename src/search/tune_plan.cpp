@@ -43,6 +43,11 @@ Result<TunePlan> TunePlan::create(TunePlanOptions options) {
   probe.families = families_for(plan.options_.target);
   if (const auto known = make_policy(plan.options_.policy, probe); !known) return known.error();
   plan.states_.resize(plan.options_.problems.size());
+  if (plan.declared()) {
+    if (plan.options_.spaces.size() != plan.size()) return bad_input("a space of each problem is needed");
+    for (std::size_t i = 0; i < plan.size(); ++i) plan.states_[i].starts = plan.options_.spaces[i];
+    return plan;
+  }
   plan.find_starts();
   plan.find_neighbours();
   return plan;
@@ -108,7 +113,7 @@ void TunePlan::remember(std::size_t index, const Recipe& recipe, const Outcome& 
   State& state = states_[index];
   if (current) {
     state.proposed.insert(full_text(recipe));
-    std::erase(state.starts, recipe);
+    if (!declared()) std::erase(state.starts, recipe);  // rest() passes over what was proposed
     tell(index, recipe, outcome);
     return;
   }
@@ -211,8 +216,18 @@ std::vector<Recipe> TunePlan::asked(std::size_t index, std::size_t count) {
   return batch;
 }
 
+// Of a declared space, what was not proposed yet; what is not legal here will be told so.
+std::vector<Recipe> TunePlan::rest(State& state) {
+  std::vector<Recipe> batch;
+  for (Recipe& recipe : std::exchange(state.starts, {})) {
+    if (state.proposed.insert(full_text(recipe)).second) batch.push_back(std::move(recipe));
+  }
+  return batch;
+}
+
 std::vector<Recipe> TunePlan::next(std::size_t index) {
   State& state = states_[index];
+  if (declared()) return rest(state);
   const Problem& problem = options_.problems[index];
   const bool first = state.batches++ == 0 && state.told == 0;
   const std::size_t size =

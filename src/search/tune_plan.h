@@ -32,6 +32,9 @@ struct TunePlanOptions {
   int fresh = 2;  // of a later batch, proposals of the policy; more where there is nothing else
   std::size_t neighbours = 8;
   std::int64_t per_problem = 0;  // verdicts of one problem, earlier runs included; 0: no limit
+  // Of each problem all that is to be measured, in that order; nothing else is proposed then, and a batch is all that
+  // is left. Empty: what the policies find.
+  std::vector<std::vector<Recipe>> spaces{};
   // Identifies the source that a recipe makes for a problem. Empty: every recipe counts as a source of its own.
   std::function<std::string(const Problem&, const Recipe&)> source_of{};
 };
@@ -60,6 +63,7 @@ class TunePlan {
   std::vector<Recipe> transfers(std::size_t index, std::size_t count);
   void tell(std::size_t index, Recipe recipe, const Outcome& outcome);
 
+  bool declared() const { return !options_.spaces.empty(); }                  // TunePlanOptions::spaces are given
   std::int64_t told(std::size_t index) const { return states_[index].told; }  // verdicts, remembered ones included
   // Accepted recipes, fastest first; of a recipe told twice the latest time counts. At most kRanked.
   const std::vector<Ranked>& ranking(std::size_t index) const { return states_[index].ranking; }
@@ -88,6 +92,7 @@ class TunePlan {
   explicit TunePlan(TunePlanOptions options) : options_(std::move(options)) {}
   void find_starts();
   void find_neighbours();
+  std::vector<Recipe> rest(State& state);
   bool take(State& state, const Problem& problem, const Recipe& recipe);
   std::vector<Recipe> starting_points(State& state, const Problem& problem, std::size_t count);
   std::vector<Recipe> asked(std::size_t index, std::size_t count);

@@ -261,8 +261,9 @@ Result<Ablation> run_ablation(const AblationOptions& options, Environment& envir
   for (const Problem& problem : held_out_problems(environment, options.held_out_share)) {
     const auto known = environment.known(problem);
     auto space = environment.space(problem);
-    if (known.empty() || space.size() < options.smallest_space) {
-      ++ablation.left_out;
+    const std::size_t needed = std::max(options.smallest_space, environment.declared(problem));
+    if (known.empty() || space.size() < needed) {
+      ablation.left_out.push_back(fmt::format("{}: {} of {} recipes", to_string(problem), space.size(), needed));
       continue;
     }
     Prepared prepared{{problem,
@@ -294,7 +295,7 @@ Result<Ablation> run_ablation(const AblationOptions& options, Environment& envir
   std::vector<Job> jobs;
   for (const Arm& arm : options.arms) {
     for (const Prepared& task : tasks) {
-      for (int seed = 1; seed <= options.seeds; ++seed) jobs.push_back({&arm, &task, seed});
+      for (int i = 0; i < options.seeds; ++i) jobs.push_back({&arm, &task, options.first_seed + i});
     }
   }
   std::vector<std::vector<AblationRow>> results(jobs.size());

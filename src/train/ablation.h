@@ -55,15 +55,17 @@ struct AblationRow {
 
 struct AblationOptions {
   std::vector<Arm> arms;
-  int seeds = 5;
+  int seeds = 5, first_seed = 1;  // consecutive ones
   double held_out_share = 0.12;
-  std::size_t smallest_space = 1500;  // held-out problems with fewer recorded recipes are left out
-  int threads = 0;                    // 0: all
+  // Held-out problems with fewer recorded recipes are left out, and those whose declared space was not measured whole.
+  std::size_t smallest_space = 1500;
+  int threads = 0;  // 0: all
 };
 
 struct Ablation {
   std::vector<AblationRow> rows;
-  std::size_t problems = 0, left_out = 0;
+  std::size_t problems = 0;
+  std::vector<std::string> left_out;                           // each with what it lacks
   std::size_t smallest = 0, largest = 0;                       // spaces
   std::map<std::string, std::map<std::string, int>> verdicts;  // by arm: what its proposals turned out to be
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kPoolFromKnown = 48;  // of what was known: a spread over the ranking
 constexpr std::size_t kPoolMost = 128;
 constexpr std::size_t kNear = 6;
-constexpr std::size_t kRuleGrammarsKept = 256;
+constexpr std::size_t kRuleGrammarsKept = 4096;  // each takes some 200 KB, and some milliseconds to make
 constexpr double kHashRange = 1e6;
 
 double distance(const Problem& a, const Problem& b) {
@@ -60,7 +60,10 @@ std::vector<std::size_t> nearest(const Problem& problem, const std::vector<Probl
 Course::Course(Environment& environment, const TrainConfig& config) : environment_(environment), config_(config) {
   const std::vector<Problem> excluded = held_out_problems(environment, config.held_out_share);
   for (const Problem& problem : environment.problems()) {
-    if (std::find(excluded.begin(), excluded.end(), problem) != excluded.end()) continue;
+    const auto same_shape = [&](const Problem& other) {
+      return other.m == problem.m && other.n == problem.n && other.k == problem.k;
+    };
+    if (std::any_of(excluded.begin(), excluded.end(), same_shape)) continue;
     Lesson lesson;
     lesson.problem = problem;
     lesson.known = environment.known(problem);

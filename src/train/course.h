@@ -14,7 +14,7 @@
 namespace warpsmith::train {
 
 // A held-out problem is never trained on and never shown. Declared by the environment, or else a share of the shapes,
-// chosen by a hash of m, n and k, so that all layouts of a shape fall on one side.
+// chosen by a hash of m, n and k. The shape is held out in all layouts.
 std::vector<Problem> held_out_problems(const Environment& environment, double share);
 
 // Training problems nearest to `problem`, itself left out: distance in log2 of m, n and k; another layout, element or

@@ -31,6 +31,8 @@ class Environment {
   virtual std::vector<KnownRecipe> known(const Problem& problem) const = 0;  // fastest first
   // Everything that can be measured, good and poor; empty: every legal recipe.
   virtual std::vector<Recipe> space(const Problem& /*problem*/) const { return {}; }
+  // Recipes of the problem's declared space; 0: none was declared. With fewer in space(), measuring is not finished.
+  virtual std::size_t declared(const Problem& /*problem*/) const { return 0; }
   // The time that speed-ups refer to, and what it is: "baseline" (the fastest of the problem's layout) or "floor".
   virtual double reference_us(const Problem& problem) = 0;
   virtual std::string reference_kind() const = 0;

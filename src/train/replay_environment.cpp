@@ -51,6 +51,8 @@ class ReplayEnvironment : public Environment {
     return found == entries_.end() ? std::vector<Recipe>() : found->second.recipes;
   }
 
+  std::size_t declared(const Problem& problem) const override { return table_.declared(problem); }
+
   double reference_us(const Problem& problem) override {
     const double known_us = all_have_references_ ? table_.reference_us(problem) : 0;
     return embedded::reference_time_us(problem, table_.machine(), known_us);

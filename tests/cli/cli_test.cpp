@@ -201,7 +201,7 @@ TEST_F(Cli, SaysSoWhenThereIsNoCompiler) {
 TEST_F(Cli, HelpNamesEveryCommand) {
   const ProcessOutput output = run({"--help"});
   EXPECT_EQ(output.status.exit_code, 0);
-  for (const char* command : {"optimize", "tune", "bench", "rank", "info", "dataset"}) {
+  for (const char* command : {"optimize", "tune", "sweep", "bench", "rank", "info", "dataset"}) {
     EXPECT_NE(output.out.find(command), std::string::npos) << command;
     const ProcessOutput help = run({command, "--help"});
     EXPECT_EQ(help.status.exit_code, 0) << command;
@@ -232,6 +232,49 @@ TEST_F(Cli, RanksWithoutADevice) {
     EXPECT_EQ(nlohmann::json::parse(again.out)["recipes"][0]["time_us"], json["recipes"][0]["time_us"]);
   }
   EXPECT_EQ(problems, 2);
+}
+
+TEST_F(Cli, SweepsDeclaredSpacesIntoATable) {
+  const fs::path shapes = home_ / "shapes.txt", recorded = home_ / "recorded.jsonl", spaces = home_ / "spaces.jsonl",
+                 archive = home_ / "sweep.sqlite", table = home_ / "table.jsonl";
+  std::ofstream(shapes) << "64 64 128\n100 1152 896\n";
+  std::ofstream(recorded) << nlohmann::json{{"warpsmith_replay", 1},
+                                            {"machine",
+                                             {{"name", "NVIDIA H200"},
+                                              {"kind", "cuda"},
+                                              {"compute_capability", 90},
+                                              {"units", 132},
+                                              {"smem_bytes_per_block", 232448}}},
+                                            {"target", "sm90"}}
+                                 .dump()
+                          << "\n"
+                          << nlohmann::json{{"problem", "64x96x64 tn f16 f32"},
+                                            {"recipe", "sm90 tile=64x24x64 consumers=1 stages=7"},
+                                            {"kind", "accepted"},
+                                            {"cold_us", 2.0}}
+                                 .dump()
+                          << "\n";
+  const ProcessOutput declared = run({"dataset", "spaces", "--shapes", shapes.string(), "--winners", recorded.string(),
+                                      "--recipes", "40", "--out", spaces.string()});
+  ASSERT_EQ(declared.status.exit_code, 0) << declared.err;
+  EXPECT_NE(declared.out.find("40 recipes of each of 2 problems"), std::string::npos) << declared.out;
+  // The table lacks all that was declared; that is their verdict.
+  const std::string target = "replay:" + recorded.string();
+  const auto sweep = [&](const fs::path& file) {
+    return run({"sweep", "--spaces", file.string(), "--target", target, "--archive", archive.string(), "--quiet"});
+  };
+  const ProcessOutput first = sweep(spaces), second = sweep(spaces);
+  ASSERT_EQ(first.status.exit_code, 0) << first.err;
+  EXPECT_EQ(first.out.find("80 tried"), 0u) << first.out;
+  EXPECT_NE(first.out.find("2 of 2 problems measured whole\n"), std::string::npos) << first.out;
+  EXPECT_EQ(second.out.find("0 tried"), 0u) << second.out;
+  const ProcessOutput exported =
+      run({"dataset", "replay", "--archive", archive.string(), "--spaces", spaces.string(), "--out", table.string()});
+  ASSERT_EQ(exported.status.exit_code, 0) << exported.err;
+  EXPECT_NE(exported.out.find("80 measurements of 2 problems\nheld out: 2 problems, 2 measured whole\n"),
+            std::string::npos)
+      << exported.out;
+  EXPECT_EQ(sweep(recorded).status.exit_code, 2);
 }
 
 TEST_F(Cli, RankComparesWithMeasurements) {

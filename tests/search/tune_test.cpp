@@ -323,6 +323,88 @@ TEST_F(Tune, ResumesWithoutRepeating) {
   EXPECT_EQ(result->progress.resumed, *known);
 }
 
+// The first of each problem's starting points, as its declared space.
+std::vector<std::vector<Recipe>> small_spaces(std::size_t each) {
+  std::vector<std::vector<Recipe>> spaces;
+  for (const Problem& problem : grid()) {
+    spaces.push_back(cpu_family().starting_points(problem, test_machine()));
+    spaces.back().erase(spaces.back().begin() + static_cast<std::ptrdiff_t>(each), spaces.back().end());
+  }
+  return spaces;
+}
+
+TEST_F(Tune, MeasuresDeclaredSpacesWholeOneAfterTheOther) {
+  plan_options_.spaces = small_spaces(4);
+  TunePlan plan = make_plan();
+  FakeBench bench;
+  bench.pause = std::chrono::milliseconds(10);  // all is built while the first one is measured
+  bench.refuse = [&](const Recipe& recipe) {
+    Verdict verdict;
+    verdict.outcome = verdict::CompileError{"no"};
+    return recipe == plan_options_.spaces[0][1] ? std::optional(verdict) : std::nullopt;
+  };
+  const auto result = run(plan, bench);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(result->exhausted);
+  EXPECT_EQ(result->progress.exhausted, grid().size());
+  EXPECT_EQ(result->progress.tried, 4 * static_cast<std::int64_t>(grid().size()));
+  for (std::size_t i = 0; i < grid().size(); ++i) {
+    std::set<std::string> declared;
+    for (const Recipe& recipe : plan_options_.spaces[i]) declared.insert(to_string(recipe));
+    EXPECT_EQ(recorded(grid()[i]), declared);
+  }
+  std::vector<std::string> visits = bench.order;
+  visits.erase(std::unique(visits.begin(), visits.end()), visits.end());
+  ASSERT_EQ(visits.size(), grid().size());
+  std::vector<std::string> order;
+  for (const Problem& problem : grid()) {
+    if (to_string(problem) != visits.front()) order.push_back(to_string(problem));
+  }
+  EXPECT_EQ(std::vector<std::string>(visits.begin() + 1, visits.end()), order);
+}
+
+TEST_F(Tune, GoesOnWithADeclaredSpaceWhereItWasStopped) {
+  plan_options_.spaces = small_spaces(5);
+  FakeBench bench;  // refuses to measure anything twice
+  bench.on_measure = [&] { stop_ = bench.order.size() == 13; };
+  {
+    TunePlan plan = make_plan();
+    const auto result = run(plan, bench);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_TRUE(result->interrupted);
+    EXPECT_EQ(result->progress.tried, 13);
+  }
+  stop_ = false;
+  bench.on_measure = nullptr;
+  TunePlan plan = make_plan();
+  EXPECT_EQ(resume(plan, options_, bench, *archive_).value(), 13) << "what was stopped is written";
+  const auto result = run(plan, bench);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(result->exhausted);
+  EXPECT_EQ(result->progress.tried, 5 * static_cast<std::int64_t>(grid().size()) - 13);
+}
+
+TEST_F(Tune, RecordsWhatOfADeclaredSpaceMakesNoKernel) {
+  class Unable final : public FakeBench {
+   public:
+    std::string source_of(const Problem&, const Recipe&) const override { return {}; }
+  };
+  plan_options_.problems = {grid().front()};
+  plan_options_.spaces = {small_spaces(3).front()};
+  TunePlan plan = make_plan();
+  Unable bench;
+  const auto result = run(plan, bench);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(result->exhausted);
+  EXPECT_EQ(result->by_kind.at("illegal"), 3);
+  EXPECT_EQ(recorded(grid().front()).size(), 3u);
+}
+
+TEST_F(Tune, RefusesDeclaredSpacesOfOtherProblems) {
+  plan_options_.spaces = {small_spaces(3).front()};
+  EXPECT_FALSE(TunePlan::create(plan_options_).ok());
+}
+
 TEST_F(Tune, MeasuresAgainWhatAnotherSourceWon) {
   plan_options_.per_problem = 4;
   FakeBench bench;

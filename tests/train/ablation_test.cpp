@@ -57,6 +57,26 @@ TEST(Ablation, RunsEveryArmInsideTheSpace) {
   EXPECT_NE(summary_markdown(*summary).find("| untrained |"), std::string::npos);
 }
 
+TEST(Ablation, LeavesOutWhatWasNotMeasuredWhole) {
+  ReplayTable table = testing::landscape_table(testing::small_grid(), 20);
+  const Problem whole = testing::small_grid()[0], part = testing::small_grid()[1];
+  table.set_held_out({whole, part});
+  table.set_declared(whole, table.entries(whole), "digest");
+  table.set_declared(part, table.entries(part) + 1, "digest");
+  const auto replay = make_replay_environment(std::move(table), "landscape");
+  AblationOptions options;
+  options.arms = {built_in_arm("random").value()};
+  options.seeds = 1;
+  options.first_seed = 4;
+  options.smallest_space = 20;
+  const auto ablation = run_ablation(options, *replay, [](double) {});
+  ASSERT_TRUE(ablation.ok()) << ablation.error().message;
+  EXPECT_EQ(ablation->problems, 1u);
+  for (const AblationRow& row : ablation->rows) EXPECT_EQ(row.seed, 4);
+  ASSERT_EQ(ablation->left_out.size(), 1u);
+  EXPECT_EQ(ablation->left_out.front(), to_string(part) + ": 20 of 21 recipes");
+}
+
 TEST(Ablation, DifferencesAreOfTheSameProblems) {
   std::vector<AblationRow> rows;
   for (int p = 0; p < 10; ++p) {

@@ -45,6 +45,14 @@ TEST(Course, KeepsHeldOutProblemsOut) {
   table.set_held_out({testing::small_grid().front()});
   const auto declared = make_replay_environment(std::move(table), "landscape");
   EXPECT_EQ(held_out_problems(*declared, 0.3), (std::vector<Problem>{testing::small_grid().front()}));
+  // In all layouts.
+  std::vector<Problem> both = testing::small_grid();
+  both.push_back(both.front());
+  both.back().layout = Layout::nn;
+  ReplayTable twins = testing::landscape_table(both, 5);
+  twins.set_held_out({both.front()});
+  const auto environment_of_twins = make_replay_environment(std::move(twins), "landscape");
+  EXPECT_EQ(Course(*environment_of_twins, config).size(), both.size() - 2);
 }
 
 TEST(Course, NeighboursAreTheNearest) {

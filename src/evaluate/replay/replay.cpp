@@ -102,6 +102,12 @@ Result<ReplayTable> parse_header(const nlohmann::json& json) {
     held_out.push_back(*problem);
   }
   table.set_held_out(std::move(held_out));
+  const auto declared = json.value("declared", nlohmann::json::object());
+  for (const auto& [text, count] : declared.items()) {
+    const auto problem = parse_problem(text);
+    if (!problem) return problem.error();
+    table.set_declared(*problem, count.get<std::size_t>(), json.value("spaces", ""));
+  }
   return table;
 }
 
@@ -159,6 +165,10 @@ Status ReplayTable::save(const std::filesystem::path& path) const {
                            {"provenance", provenance_}};
   if (!references_.empty()) header["references"] = references_;
   for (const Problem& problem : held_out_) header["held_out"].push_back(to_string(problem));
+  if (!declared_.empty()) {
+    header["declared"] = declared_;
+    header["spaces"] = spaces_digest_;
+  }
   std::string text = header.dump() + "\n";
   for (const auto& [problem, entries] : problems_) {
     for (const auto& [recipe, entry] : entries) {
@@ -203,6 +213,32 @@ Status ReplayTable::set_reference(const Problem& problem, double time_us) {
   if (!is_positive(time_us)) return bad_input(fmt::format("the reference of {} must be positive", to_string(problem)));
   references_[to_string(problem)] = time_us;
   return ok_status();
+}
+
+void ReplayTable::set_declared(const DeclaredSpaces& spaces) {
+  held_out_ = spaces.problems();
+  const std::string digest = spaces.digest();
+  for (const Problem& problem : held_out_) set_declared(problem, spaces.space(problem).size(), digest);
+}
+
+void ReplayTable::set_declared(const Problem& problem, std::size_t recipes, std::string digest) {
+  declared_[to_string(problem)] = recipes;
+  spaces_digest_ = std::move(digest);
+}
+
+std::size_t ReplayTable::declared(const Problem& problem) const {
+  const auto found = declared_.find(to_string(problem));
+  return found == declared_.end() ? 0 : found->second;
+}
+
+std::size_t ReplayTable::entries(const Problem& problem) const {
+  const auto found = problems_.find(to_string(problem));
+  return found == problems_.end() ? 0 : found->second.size();
+}
+
+bool ReplayTable::contains(const Problem& problem, const Recipe& recipe) const {
+  const auto found = problems_.find(to_string(problem));
+  return found != problems_.end() && found->second.count(to_string(recipe)) != 0;
 }
 
 std::vector<Problem> ReplayTable::problems() const {

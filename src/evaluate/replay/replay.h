@@ -4,8 +4,9 @@
 // The file is JSON lines. The first line is the header
 //   {"warpsmith_replay": 1, "machine": {...}, "target": "sm90", "threads": 1, "provenance": {...}}
 // to which may be added "references", the time of the fastest baseline in us by problem, and "held_out", the problems
-// that nothing may be trained on,
-// and every further one an entry
+// that nothing may be trained on;
+// where their spaces were declared (declared.h), "declared" has the number of recipes of each: a problem with fewer
+// entries was not measured whole. "spaces" is that file's SHA-256. And every further one an entry
 //   {"problem": "64x64x64 tn f16 f32", "recipe": "sm90 ...", "kind": "accepted", "cold_us": 2.1, "warm_us": 1.8}
 // cold_us: of accepted entries, and of too-slow or suspicious ones where known; warm_us: of accepted entries;
 // "error": of accepted entries, where known, the worst error that the gates met over their bound. Absent knobs of a
@@ -23,6 +24,7 @@
 
 #include "archive/archive.h"
 #include "base/result.h"
+#include "evaluate/replay/declared.h"
 #include "evaluate/verdict.h"
 #include "problem/machine.h"
 #include "problem/problem.h"
@@ -65,6 +67,13 @@ class ReplayTable {
   // As declared by the table's maker; empty: no declaration.
   std::vector<Problem> held_out() const { return held_out_; }
   void set_held_out(std::vector<Problem> problems) { held_out_ = std::move(problems); }
+  // Holds out the problems of the declared spaces. Entries of these problems outside their spaces must not have been
+  // added: what is best of a problem is best of what was declared.
+  void set_declared(const DeclaredSpaces& spaces);
+  void set_declared(const Problem& problem, std::size_t recipes, std::string digest);
+  std::size_t declared(const Problem& problem) const;  // recipes of its declared space; 0: none was declared
+  std::size_t entries(const Problem& problem) const;   // recorded ones
+  bool contains(const Problem& problem, const Recipe& recipe) const;
 
  private:
   using Entries = std::map<std::string, Entry>;  // by full text form of the recipe
@@ -76,6 +85,8 @@ class ReplayTable {
   std::map<std::string, Entries> problems_;   // by text form of the problem
   std::map<std::string, double> references_;  // likewise
   std::vector<Problem> held_out_;
+  std::map<std::string, std::size_t> declared_;  // likewise
+  std::string spaces_digest_;
 };
 
 // Which of an archive's scopes to export.
@@ -84,12 +95,17 @@ struct ReplaySelection {
   Target target = Target::cpu;
   int threads = 1;
   std::vector<Problem> problems{};  // empty: all
+  // The problems that it names are held out, and of them only what was declared is exported. Null: none.
+  const DeclaredSpaces* spaces = nullptr;
 };
 
 // Everything recorded in the selected scopes. Of a recipe tried several times the latest verdict counts; environment
 // failures and recipes of a knob table that has changed since are left out. Error: bad_input when nothing was recorded
 // for the selection, naming what is there.
 Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection& selection,
+                                        nlohmann::json provenance = nlohmann::json::object());
+// Of several archives; what a later one holds counts before the same of an earlier one.
+Result<ReplayTable> export_replay_table(const std::vector<Archive*>& archives, const ReplaySelection& selection,
                                         nlohmann::json provenance = nlohmann::json::object());
 
 }  // namespace warpsmith

@@ -29,14 +29,24 @@ ReplayTable::Entry to_entry(const Verdict& verdict) {
   return entry;
 }
 
-Status add_scope(Archive& archive, const Archive::Scope& scope, ReplayTable& table) {
+// Recipes of the problem's declared space as text; empty: none was declared, and all count.
+std::set<std::string> declared_texts(const ReplaySelection& selection, const Problem& problem) {
+  std::set<std::string> texts;
+  if (selection.spaces == nullptr) return texts;
+  for (const Recipe& recipe : selection.spaces->space(problem)) texts.insert(to_string(recipe));
+  return texts;
+}
+
+Status add_scope(Archive& archive, const Archive::Scope& scope, const ReplaySelection& selection, ReplayTable& table) {
   const auto history = archive.history(scope);
   if (!history) return history.error();
+  const std::set<std::string> declared = declared_texts(selection, scope.problem);
   std::set<std::string> added;
   for (auto attempt = history->rbegin(); attempt != history->rend(); ++attempt) {
     if (std::holds_alternative<verdict::Failed>(attempt->verdict.outcome)) continue;
     const auto recipe = parse_recipe(attempt->recipe);
-    if (!recipe || !added.insert(to_string(*recipe)).second) continue;
+    if (!recipe || table.contains(scope.problem, *recipe) || !added.insert(to_string(*recipe)).second) continue;
+    if (!declared.empty() && declared.count(to_string(*recipe)) == 0) continue;
     const ReplayTable::Entry entry = to_entry(attempt->verdict);
     if (entry.kind == "accepted" && !entry.cold_us) continue;  // its time is not a positive number
     if (const Status status = table.add(scope.problem, attempt->recipe, entry); !status) {
@@ -48,6 +58,7 @@ Status add_scope(Archive& archive, const Archive::Scope& scope, ReplayTable& tab
 
 // The fastest baseline of the last comparison, where there was one.
 Status add_reference(Archive& archive, const Archive::Scope& scope, ReplayTable& table) {
+  if (table.reference_us(scope.problem) > 0) return ok_status();  // of a later archive
   const auto comparison = archive.last_comparison(scope);
   if (!comparison) return comparison.error();
   if (!*comparison) return ok_status();
@@ -85,16 +96,26 @@ Error nothing_recorded(const std::vector<Archive::Scope>& scopes, const ReplaySe
 }  // namespace
 
 Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection& selection, nlohmann::json provenance) {
-  const auto scopes = archive.scopes();
-  if (!scopes) return scopes.error();
+  return export_replay_table(std::vector<Archive*>{&archive}, selection, std::move(provenance));
+}
+
+Result<ReplayTable> export_replay_table(const std::vector<Archive*>& archives, const ReplaySelection& selection,
+                                        nlohmann::json provenance) {
   std::optional<ReplayTable> table;
-  for (const Archive::Scope& scope : *scopes) {
-    if (!matches(scope, selection)) continue;
-    if (!table) table.emplace(scope.machine, selection.target, scope.threads, std::move(provenance));
-    if (const Status status = add_scope(archive, scope, *table); !status) return status.error();
-    if (const Status status = add_reference(archive, scope, *table); !status) return status.error();
+  std::vector<Archive::Scope> met;
+  for (auto archive = archives.rbegin(); archive != archives.rend(); ++archive) {
+    const auto scopes = (*archive)->scopes();
+    if (!scopes) return scopes.error();
+    met.insert(met.end(), scopes->begin(), scopes->end());
+    for (const Archive::Scope& scope : *scopes) {
+      if (!matches(scope, selection)) continue;
+      if (!table) table.emplace(scope.machine, selection.target, scope.threads, provenance);
+      if (const Status status = add_scope(**archive, scope, selection, *table); !status) return status.error();
+      if (const Status status = add_reference(**archive, scope, *table); !status) return status.error();
+    }
   }
-  if (!table || table->size() == 0) return nothing_recorded(*scopes, selection);
+  if (!table || table->size() == 0) return nothing_recorded(met, selection);
+  if (selection.spaces != nullptr) table->set_declared(*selection.spaces);
   return std::move(*table);
 }
 
