@@ -3,7 +3,8 @@
 
   bench/serve_gpu.py --program stage/warpsmith [--hang]
 
-Prints one JSON object with every verdict; exit code 1 when one is not what it must be. --hang also submits a kernel that
+Prints one JSON object with every verdict, those alone that were there where something broke; exit code 1 when one is not
+what it must be. All GPUs that are visible serve. --hang also submits a kernel that
 never ends, which takes as long as the gates' time limit.
 """
 
@@ -15,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,8 +92,8 @@ class Server:
     def start(self, more):
         environment = dict(os.environ, WARPSMITH_DATA=f"{self.home}/data", WARPSMITH_CACHE=f"{self.home}/cache",
                            WARPSMITH_SERVE_TOKEN=TOKEN)
-        self.process = subprocess.Popen([self.program, "serve", "--port", str(self.port), *more], stdout=subprocess.PIPE,
-                                        env=environment, text=True)
+        self.process = subprocess.Popen([self.program, "serve", "--gpus", "all", "--port", str(self.port), *more],
+                                        stdout=subprocess.PIPE, env=environment, text=True)
         atexit.register(self.process.kill)  # whatever happens here
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
@@ -111,55 +113,71 @@ class Server:
             self.problems.append(what)
 
 
+def stopped(*_):
+    raise TimeoutError("stopped by a signal")
+
+
+def exercise(server, cases, results):
+    """Everything that is asked of the server, in order; its answers, by name, into `results`."""
+    batch = [dict(candidate, problem=PROBLEM) for candidate, _ in cases.values()]
+    status, answer = server.ask("POST", "/v1/candidates", {"candidates": batch, "wait_seconds": WAIT})
+    server.expect(status == 200, f"status {status} of the batch")
+    results.update(zip(cases, answer["results"]))
+    for name, (_, kinds) in cases.items():
+        verdict = results[name].get("verdict", {}).get("kind", results[name].get("error", "none"))
+        server.expect(verdict in kinds, f"{name}: {verdict}, {results[name].get('text')}")
+        server.expect((results[name].get("reward", -1) > 0) == (verdict == "accepted"), f"{name}: reward")
+    server.expect("root:" not in json.dumps(answer), "a file was read")
+
+    # The protocol: the same candidate in an answer, its token in the URL's way.
+    text = ("## Performance analysis\nx\n## Algorithm design\ny\n## Code\n```cuda\n" + naive("") + "```\n```json\n"
+            + json.dumps(DESCRIPTOR) + "\n```<|im_end|>")
+    basic = "Basic " + base64.b64encode(f"any:{TOKEN}".encode()).decode()
+    status, rewards = server.ask("POST", "/get_reward", {"query": ["Q" + text, "prose"], "prompts": ["Q", None],
+                                                         "labels": [PROBLEM, PROBLEM]}, basic)
+    server.expect(status == 200 and rewards.get("verdicts") == ["accepted", "malformed"], f"get_reward: {rewards}")
+
+    # Killed with work in its queue, started again.
+    again = [dict(item, problem="256x512x512 nn f16 f32") for item in batch[1:4]]
+    status, accepted = server.ask("POST", "/v1/candidates", {"candidates": again})
+    server.process.kill()
+    server.process.wait()
+    server.start(["--paired"])
+    for result in accepted["results"]:
+        status, answer = server.ask("GET", f"/v1/candidates/{result['id']}?wait={WAIT}")
+        server.expect(status == 200 and answer["state"] == "done", f"lost after the kill: {answer}")
+        results["after kill -9: " + result["id"][:12]] = answer
+    status, answer = server.ask("POST", "/v1/candidates", dict(batch[1], wait_seconds=WAIT))
+    server.expect(answer.get("duplicate") and answer.get("measured") == 1, f"a duplicate was measured again: {answer}")
+    server.process.terminate()
+    server.expect(server.process.wait(120) == 0, "exit code after SIGTERM")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, type=pathlib.Path)
     parser.add_argument("--hang", action="store_true")
     arguments = parser.parse_args()
-    cases = candidates(arguments.hang)
+    results, machine, names = {}, None, []
+    signal.signal(signal.SIGTERM, stopped)
     with tempfile.TemporaryDirectory() as home:
         server = Server(str(arguments.program.resolve()), home)
-        _, devices = server.ask("GET", "/v1/devices")
-        if devices["devices"][0]["target"] == "cpu":
-            raise SystemExit("serve_gpu.py: there is no GPU here")
-        batch = [dict(candidate, problem=PROBLEM) for candidate, _ in cases.values()]
-        status, answer = server.ask("POST", "/v1/candidates", {"candidates": batch, "wait_seconds": WAIT})
-        server.expect(status == 200, f"status {status} of the batch")
-        results = dict(zip(cases, answer["results"]))
-        for name, (_, kinds) in cases.items():
-            verdict = results[name].get("verdict", {}).get("kind", results[name].get("error", "none"))
-            server.expect(verdict in kinds, f"{name}: {verdict}, {results[name].get('text')}")
-            server.expect((results[name].get("reward", -1) > 0) == (verdict == "accepted"), f"{name}: reward")
-        server.expect("root:" not in json.dumps(answer), "a file was read")
-
-        # The protocol: the same candidate in an answer, its token in the URL's way.
-        text = ("## Performance analysis\nx\n## Algorithm design\ny\n## Code\n```cuda\n" + naive("") + "```\n```json\n"
-                + json.dumps(DESCRIPTOR) + "\n```<|im_end|>")
-        basic = "Basic " + base64.b64encode(f"any:{TOKEN}".encode()).decode()
-        status, rewards = server.ask("POST", "/get_reward", {"query": ["Q" + text, "prose"], "prompts": ["Q", None],
-                                                             "labels": [PROBLEM, PROBLEM]}, basic)
-        server.expect(status == 200 and rewards["verdicts"] == ["accepted", "malformed"], f"get_reward: {rewards}")
-
-        # Killed with work in its queue, started again.
-        again = [dict(item, problem="256x512x512 nn f16 f32") for item in batch[1:4]]
-        status, accepted = server.ask("POST", "/v1/candidates", {"candidates": again})
-        server.process.kill()
-        server.process.wait()
-        server.start(["--paired"])
-        for result in accepted["results"]:
-            status, answer = server.ask("GET", f"/v1/candidates/{result['id']}?wait={WAIT}")
-            server.expect(status == 200 and answer["state"] == "done", f"lost after the kill: {answer}")
-            results["after kill -9: " + answer["id"][:12]] = answer
-        status, answer = server.ask("POST", "/v1/candidates", dict(batch[1], wait_seconds=WAIT))
-        server.expect(answer["duplicate"] and answer["measured"] == 1, "a duplicate was measured again")
-        server.process.terminate()
-        server.expect(server.process.wait(120) == 0, "exit code after SIGTERM")
-
+        try:
+            _, devices = server.ask("GET", "/v1/devices")
+            if devices["devices"][0]["target"] == "cpu":
+                raise SystemExit("serve_gpu.py: there is no GPU here")
+            machine = devices["devices"][0]["machine"]["name"]
+            names = [device["name"] for device in devices["devices"]]
+            exercise(server, candidates(arguments.hang), results)
+        except (OSError, KeyError, ValueError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
+            server.problems.append(f"broken off: {type(error).__name__}: {error}")
+        finally:
+            server.process.kill()
+            server.process.wait()
     rows = {name: {"verdict": result.get("verdict", {}).get("kind"), "text": result.get("text", result.get("error")),
-                   **{key: result.get(key) for key in ("reward", "speedup", "reference", "reference_us", "paired")}}
+                   **{key: result.get(key) for key in ("device", "reward", "speedup", "reference", "reference_us", "paired")}}
             for name, result in results.items()}
-    print(json.dumps({"machine": devices["devices"][0]["machine"]["name"], "problems": server.problems, "results": rows},
-                     indent=2))
+    print(json.dumps({"machine": machine, "devices": names, "problems": server.problems, "results": rows}, indent=2))
     return 1 if server.problems else 0
 
 

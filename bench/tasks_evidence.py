@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes results/tasks.json of what scripts/gpu/tasks.sh measured.
 
-    bench/tasks_evidence.py DIRECTORY [--output FILE]
+    bench/tasks_evidence.py REPORT... [--output FILE]
 
-DIRECTORY holds NAME.json of every task, as `warpsmith bench --task --json` prints it. The summary is taken over all tasks:
+REPORT is a tasks.jsonl, or a directory that holds one: a line a task, as `warpsmith bench --task --json` prints it without
+line ends. Of a task that is there twice the last line counts. The summary is taken over all tasks:
 mean, median, maximum and minimum of the ratios (a baseline's time over ours) and the share above 1.01, for each baseline and
-for the fastest one of each task. Exit codes: 1 a task without an accepted candidate, 2 bad input.
+for the fastest one of each task, of cold times ("summary") and of warm ones ("warm_summary"). Exit codes: 1 a task without an accepted candidate, 2 bad input.
 """
 import argparse
 import json
@@ -25,46 +26,70 @@ def summarize(ratios):
     }
 
 
+def summary_of(rows, name):
+    """Of the ratios under `name` in every row, for each baseline and for the fastest one of each row."""
+    ratios = {}
+    for row in rows:
+        for baseline, ratio in row.get(name, {}).items():
+            ratios.setdefault(baseline, []).append(ratio)
+        if row.get(name):
+            ratios.setdefault("fastest", []).append(min(row[name].values()))
+    return {baseline: summarize(list_) for baseline, list_ in sorted(ratios.items())}
+
+
+def sanitizer_of(rows):
+    """How many checks of compute-sanitizer passed, failed, or were not run."""
+    counts = {}
+    for row in rows:
+        for check in row.get("sanitizer", {}).get("checks", []):
+            counts[check["outcome"]] = counts.get(check["outcome"], 0) + 1
+    return counts
+
+
 def read(path):
+    """The lines' provenances and rows."""
+    path = path / "tasks.jsonl" if path.is_dir() else path
     try:
-        report = json.loads(path.read_text())
-        return report["provenance"], report["tasks"]
+        reports = [json.loads(line) for line in path.read_text().splitlines()]
+        return [report["provenance"] for report in reports], [row for report in reports for row in report["tasks"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        sys.exit(f"tasks_evidence: {path}: {error}")
+        print(f"tasks_evidence: {path}: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("reports", nargs="+", type=pathlib.Path)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("results/tasks.json"))
     arguments = parser.parse_args()
-    files = sorted(arguments.directory.glob("*.json"))
-    if not files:
-        print(f"tasks_evidence: no *.json in {arguments.directory}", file=sys.stderr)
+    provenances, by_task = [], {}
+    for path in arguments.reports:
+        found, tasks = read(path)
+        provenances += found
+        by_task.update({row["task"]: row for row in tasks})
+    if not by_task:
+        print("tasks_evidence: no task is in " + ", ".join(map(str, arguments.reports)), file=sys.stderr)
         return 2
-    provenance, rows, ratios = None, [], {}
-    for path in files:
-        provenance, tasks = read(path)
-        rows += tasks
-    for row in rows:
-        speedups = row.get("speedups", {})
-        for baseline, ratio in speedups.items():
-            ratios.setdefault(baseline, []).append(ratio)
-        if speedups:
-            ratios.setdefault("fastest", []).append(min(speedups.values()))
+    rows = [by_task[name] for name in sorted(by_task)]
     evidence = {
-        "provenance": provenance,
+        "provenance": provenances[-1],
         "accepted": sum("best" in row for row in rows),
         "count": len(rows),
-        "summary": {baseline: summarize(list_) for baseline, list_ in sorted(ratios.items())},
+        "summary": summary_of(rows, "speedups"),
+        "warm_summary": summary_of(rows, "warm_speedups"),
+        "sanitizer": sanitizer_of(rows),
         "tasks": rows,
     }
     arguments.output.write_text(json.dumps(evidence, indent=1) + "\n")
-    for baseline, figures in evidence["summary"].items():
-        print(
-            f"{baseline:24} {figures['tasks']:3} tasks  mean {figures['mean']:.2f}  median {figures['median']:.2f}  "
-            f"max {figures['max']:.2f}  above 1.01x {100 * figures['share_above_1.01']:.0f} %"
-        )
+    for kind, summary in (("cold", "summary"), ("warm", "warm_summary")):
+        for baseline, figures in evidence[summary].items():
+            print(
+                f"{baseline:24} {kind} {figures['tasks']:3} tasks  mean {figures['mean']:.2f}  "
+                f"median {figures['median']:.2f}  max {figures['max']:.2f}  "
+                f"above 1.01x {100 * figures['share_above_1.01']:.0f} %"
+            )
+    for outcome, count in evidence["sanitizer"].items():
+        print(f"sanitizer {outcome}: {count} checks")
     print(f"{evidence['accepted']} of {evidence['count']} tasks have an accepted candidate")
     return 0 if evidence["accepted"] == evidence["count"] else 1
 

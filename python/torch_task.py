@@ -4,7 +4,7 @@
     torch_task.py < REQUEST.json
 
 The request (one JSON object, as warpsmith writes it) holds inputs with shapes and distributions, constants, and the
-expression over their names. The answer is one JSON object on stdout: subjects with a median, minimum, mean, 5th and 95th
+expression over their names. The answer is one JSON object on stdout: subjects with, cold and warm, a median, minimum, mean, 5th and 95th
 percentile in microseconds, or the reason why one was not run.
 
 torch-eager            the expression as it stands, called launch after launch from the host
@@ -13,8 +13,8 @@ torch-reduce-overhead  torch.compile in mode reduce-overhead, likewise
 torch-cuda-graph       the eager expression's launches replayed from a CUDA graph
 cudnn                  cuDNN's operator for the task, replayed from a CUDA graph, where it has one
 
-Cold: before each batch L2 is flushed, and every launch of a batch has inputs of its own. It runs in a process of its own,
-so its times are not interleaved with those of other subjects. Exit codes: 2 bad input, 3 no PyTorch or no CUDA GPU.
+Cold: before each batch L2 is flushed, and every launch of a batch has inputs of its own. Warm: the same inputs every
+launch. It runs in a process of its own, so its times are not interleaved with those of other subjects. Exit codes: 2 bad input, 3 no PyTorch or no CUDA GPU.
 """
 import ctypes
 import json
@@ -108,29 +108,30 @@ def launches_for(torch, operands, call):
     return min(count, len(operands.sets))
 
 
-def graph_of(torch, operands, call, launches):
+def graph_of(torch, call, sets):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for one in operands.sets[:launches]:
+        for one in sets:
             call(one)
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     kept = []
     with torch.cuda.graph(graph):
-        for one in operands.sets[:launches]:
+        for one in sets:
             kept.append(call(one))
     return graph, kept
 
 
-def sample(torch, operands, work, launches, seconds):
+def sample(torch, operands, work, launches, seconds, cold):
     samples = []
     end = time.perf_counter() + seconds
     work()
     torch.cuda.synchronize()
     while len(samples) < shared.FEWEST_SAMPLES or (time.perf_counter() < end and len(samples) < shared.MOST_SAMPLES):
-        operands.flush()
+        if cold:
+            operands.flush()
         samples.append(events(torch, work) / launches)
     return shared.summarize(samples, launches)
 
@@ -157,11 +158,14 @@ def by_calls(torch, operands, function, seconds):
     order = list(range(launches))
     random.Random(operands.request["seed"]).shuffle(order)
 
-    def work():
+    def work(cold):
         for index in order:
-            call(operands.sets[index])
+            call(operands.sets[index if cold else 0])
 
-    return sample(torch, operands, work, launches, seconds)
+    return {
+        name: sample(torch, operands, lambda cold=cold: work(cold), launches, seconds, cold)
+        for name, cold in (("cold", True), ("warm", False))
+    }
 
 
 def by_graph(torch, operands, function, seconds):
@@ -169,9 +173,11 @@ def by_graph(torch, operands, function, seconds):
         return function(*one)
 
     launches = launches_for(torch, operands, call)
-    graph, kept = graph_of(torch, operands, call, launches)
-    result = sample(torch, operands, graph.replay, launches, seconds)
-    del kept
+    result = {}
+    for name, sets in (("cold", operands.sets[:launches]), ("warm", operands.sets[:1] * launches)):
+        graph, kept = graph_of(torch, call, sets)
+        result[name] = sample(torch, operands, graph.replay, launches, seconds, name == "cold")
+        del graph, kept
     return result
 
 
@@ -327,12 +333,15 @@ def measure(torch, request):
     operands = Operands(torch, request)
     expected = operands.function(*operands.sets[0])
     subjects = []
+    start = time.monotonic()
     for name, run in subjects_of(torch, operands, request):
         subject = {"subject": name}
         try:
+            if time.monotonic() - start > request.get("limit_seconds", math.inf):
+                raise shared.Missing("the others took all the time there was")
             function, times = run()
             if same(torch, function(*operands.sets[0]), expected):
-                subject.update(cold=times, interleaved=False, detail=f"torch {torch.__version__}; {OTHER_PROCESS}")
+                subject.update(**times, interleaved=False, detail=f"torch {torch.__version__}; {OTHER_PROCESS}")
             else:
                 subject["not_run"] = "its results are not those of the eager expression"
         except Exception as error:  # a compiler that is missing, an operator that is refused: the others still run

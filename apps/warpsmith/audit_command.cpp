@@ -1,7 +1,6 @@
 // `warpsmith audit`: judges foreign kernels, given as shared objects or CUDA sources with a C entry, and prints a
 // report card for each. The work is done by warpsmith-audit-judge; nothing foreign is loaded here.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/paths.h"
+#include "base/scratch.h"
 #include "base/text.h"
 #include "build_commit.h"
 #include "cli.h"
@@ -43,26 +43,6 @@ struct AuditArguments {
   bool json = false, no_sandbox = false, no_timing = false, resume = false;
 
   fs::path partial() const { return output + ".partial"; }
-};
-
-// A directory of its own, removed with what is in it.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "warpsmith-build-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw EnvironmentError("cannot make a scratch directory: " + pattern);
-    path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 bool is_candidate(const fs::path& path) { return path.extension() == ".so" || path.extension() == ".cu"; }
@@ -230,7 +210,8 @@ bool AuditCommand::knows_everything(const audit::ReportCard& card) const {
 }
 
 Result<audit::ReportCard> AuditCommand::audit_one(const fs::path& path, audit::JudgeClient& judge) {
-  const Scratch scratch;
+  const auto scratch = ScratchDirectory::create();
+  if (!scratch) return scratch.error();
   const auto bytes = read_file(path);
   if (!bytes) return bytes.error();
   audit::ReportCard card;
@@ -245,7 +226,7 @@ Result<audit::ReportCard> AuditCommand::audit_one(const fs::path& path, audit::J
     card.rejected = known->rejected;
   }
   if (!card.rejected.empty()) return card;
-  if (const Status judged = judge_problems(path, scratch.path(), judge, card); !judged) return judged.error();
+  if (const Status judged = judge_problems(path, scratch->path(), judge, card); !judged) return judged.error();
   return card;
 }
 

@@ -58,7 +58,7 @@ struct BenchArguments {
   std::uint64_t seed = 1;
   std::string wisdom;
   std::vector<std::string> tasks;  // directories of general kernels
-  bool no_sandbox = false;
+  bool no_sandbox = false, sanitize = false;
   const CLI::App* command = nullptr;  // as parsed
 };
 
@@ -441,6 +441,7 @@ Result<int> run_on_tasks(const BenchArguments& arguments) {
   task.seed = arguments.seed;
   task.torch = arguments.torch;
   task.no_sandbox = arguments.no_sandbox;
+  task.sanitize = arguments.sanitize;
   task.json = arguments.report.json_lines;
   return bench_task_command(task);
 }
@@ -499,11 +500,17 @@ void add_bench_command(CLI::App& app, Run& run) {
                    "repeatable")
       ->allow_extra_args(false);
   command->add_flag("--no-sandbox", arguments->no_sandbox, "With --task: run C++ candidates unconfined (CPU)");
+  command->add_flag("--sanitizer", arguments->sanitize,
+                    "With --task: run compute-sanitizer over the fastest candidate (CUDA)");
   command->add_option("--seed", arguments->seed, "Seed of the inputs")->capture_default_str();
   arguments->report.add_to(*command);
   arguments->command = command;
   command->callback([arguments, &run] {
     run = [arguments] {
+      if (arguments->tasks.empty() && (arguments->sanitize || arguments->no_sandbox)) {
+        return report(
+            bad_input(fmt::format("{} goes with --task alone", arguments->sanitize ? "--sanitizer" : "--no-sandbox")));
+      }
       const auto code = arguments->tasks.empty() ? BenchCommand(*arguments).run() : run_on_tasks(*arguments);
       return code ? *code : report(code.error());
     };

@@ -5,10 +5,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "archive/archive.h"
 #include "base/paths.h"
 #include "llm/dataset.h"
+#include "task/models/task_dataset.h"
 
 namespace warpsmith::cli {
 
@@ -16,9 +19,49 @@ namespace {
 
 struct LanguageArguments {
   llm::DatasetKind kind = llm::DatasetKind::sft;
-  std::string out, archive, prompts, index, target;
+  std::string out, archive, prompts, index, target, of;
+  std::vector<std::string> tasks;
   llm::DatasetOptions options;
 };
+
+// Those that are named, else the ones that ship or lie here.
+Result<std::vector<task::Task>> known_tasks(const std::vector<std::string>& named) {
+  std::vector<std::filesystem::path> directories(named.begin(), named.end());
+  if (named.empty()) {
+    for (const std::filesystem::path& place :
+         {std::filesystem::path("tasks"), executable_dir() / "tasks", executable_dir() / "../share/warpsmith/tasks"}) {
+      std::error_code ignored;
+      for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
+        if (std::filesystem::exists(entry.path() / "task.toml")) directories.push_back(entry.path());
+      }
+    }
+  }
+  return task::load_tasks(directories);
+}
+
+Result<llm::Dataset> make_rows(const LanguageArguments& arguments, Archive& archive, llm::TextIndex* index) {
+  llm::DatasetRows rows(arguments.options);
+  if (arguments.of != "tasks") {
+    const auto prompts = llm::Prompts::find(arguments.prompts);
+    if (!prompts) return prompts.error();
+    const Status added = llm::add_problems(rows, arguments.kind, archive, *prompts, index, arguments.options);
+    if (!added) return added.error();
+  }
+  const auto scopes = archive.task_scopes();
+  if (!scopes) return scopes.error();
+  if (arguments.of != "products" && !scopes->empty()) {
+    const auto prompts = task::TaskPrompts::find(arguments.prompts);
+    if (!prompts) return prompts.error();
+    const auto tasks = known_tasks(arguments.tasks);
+    if (!tasks) return tasks.error();
+    const auto unknown = task::add_tasks(rows, arguments.kind, archive, *tasks, *prompts, index, arguments.options);
+    if (!unknown) return unknown.error();
+    for (const std::string& identity : *unknown) {
+      fmt::print(stderr, "warpsmith: task {} is in no directory of --tasks as it was measured; left out\n", identity);
+    }
+  }
+  return std::move(rows).take();
+}
 
 Result<int> export_dataset(LanguageArguments arguments) {
   const std::filesystem::path path =
@@ -31,8 +74,6 @@ Result<int> export_dataset(LanguageArguments arguments) {
   }
   auto archive = Archive::open(path);
   if (!archive) return archive.error();
-  const auto prompts = llm::Prompts::find(arguments.prompts);
-  if (!prompts) return prompts.error();
   std::unique_ptr<llm::TextIndex> index;
   const std::filesystem::path index_path =
       arguments.index.empty() ? llm::default_index_path() : std::filesystem::path(arguments.index);
@@ -44,11 +85,12 @@ Result<int> export_dataset(LanguageArguments arguments) {
     if (!opened) return opened.error();
     index = std::move(*opened);
   }
-  const auto dataset = llm::make_dataset(arguments.kind, **archive, *prompts, index.get(), arguments.options);
+  const auto dataset = make_rows(arguments, **archive, index.get());
   if (!dataset) return dataset.error();
   if (dataset->train.empty() && dataset->held_out.empty()) {
-    return bad_input(fmt::format("the archive{} holds nothing for data set {}", index ? " and the index" : "",
-                                 to_string(arguments.kind)));
+    const std::string of = arguments.of == "all" ? "" : fmt::format(" of {} (--of {})", arguments.of, arguments.of);
+    return bad_input(fmt::format("the archive{} holds nothing for data set {}{}", index ? " and the index" : "",
+                                 to_string(arguments.kind), of));
   }
   if (const Status status = llm::write_dataset(*dataset, arguments.out); !status) return status.error();
   fmt::print(
@@ -73,6 +115,14 @@ void add_one(CLI::App& dataset, Run& run, llm::DatasetKind kind, const char* mea
   command->add_option("--per-problem", arguments->options.per_problem, "Rows of a problem")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  arguments->of = kind == llm::DatasetKind::prompts ? "products" : "all";
+  command->add_option("--of", arguments->of, "Attempts at matrix products, at tasks, or at all of them")
+      ->check(CLI::IsMember({"products", "tasks", "all"}))
+      ->capture_default_str();
+  command
+      ->add_option("--tasks", arguments->tasks,
+                   "Directory of a task or of several, to know what was asked; repeatable. Default: those that ship")
+      ->allow_extra_args(false);
   command->add_option("--llm-prompts", arguments->prompts, "Directory of prompt templates");
   command->add_option("--seed", arguments->options.seed, "Of the split and of the exemplars")->capture_default_str();
   if (kind == llm::DatasetKind::preference) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/paths.h"
+#include "base/scratch.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "llm/profile.h"
@@ -46,10 +47,9 @@ constexpr double kProfileSeconds = 120;
 Result<std::string> take_profile(const Archive::Scope& scope, const std::string& name, Archive& archive) {
   const auto candidate = named_candidate(name, scope, &archive);
   if (!candidate) return candidate.error();
-  std::string pattern = (std::filesystem::temp_directory_path() / "warpsmith-profile-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) return environment_error("there is no temporary directory");
-  const std::filesystem::path directory = pattern;
-  const auto kernel = write_kernel(directory, scope, name, *candidate, &archive);
+  const auto scratch = ScratchDirectory::create();
+  if (!scratch) return scratch.error();
+  const auto kernel = write_kernel(scratch->path(), scope, name, *candidate, &archive);
   if (!kernel) return kernel.error();
   std::vector<std::string> entries;
   for (const KernelLaunch& launch : std::get<CudaLaunch>(candidate->launch).kernels) entries.push_back(launch.entry);
@@ -74,7 +74,6 @@ Result<std::string> take_profile(const Archive::Scope& scope, const std::string&
                                       kLaunchesBefore, bench);
   request.limits.wall_seconds = kProfileSeconds;
   const auto output = run_process(request);
-  std::filesystem::remove_all(directory, ignored);
   if (!output) return output.error();
   return llm::describe_profile(output->out + output->err);
 }
@@ -82,7 +81,7 @@ Result<std::string> take_profile(const Archive::Scope& scope, const std::string&
 }  // namespace
 
 void LlmOptions::add_to(CLI::App& command) {
-  const auto group = "Policy llm";
+  const auto group = kGroup;
   const auto add = [&](const char* name, auto& value, const char* meaning) {
     return command.add_option(name, value, meaning)->group(group);
   };
@@ -193,7 +192,10 @@ llm::SessionOptions LlmSearch::session(const LlmScope& scope) const {
 Result<llm::SessionResult> LlmSearch::run(const LlmScope& scope, const Compiler& compiler, Evaluator& evaluator,
                                           Archive& archive, bool quiet) {
   llm::SessionOptions options = session(scope);
-  if (options_.profile && is_cuda(scope.scope.target)) {
+  if (options_.profile && !is_cuda(scope.scope.target)) {
+    return bad_input("--llm-profile needs a CUDA target: Nsight Compute profiles GPU kernels");
+  }
+  if (options_.profile) {
     options.profile = [&](const std::string& name) { return profile(scope, name, archive, quiet); };
   }
   const auto judge = llm::make_live_judge(scope.scope.problem, compiler, evaluator, search_effort(evaluator.machine()));

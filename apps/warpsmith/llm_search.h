@@ -18,6 +18,7 @@
 namespace warpsmith::cli {
 
 struct LlmOptions {
+  static constexpr const char* kGroup = "Policy llm";  // of its options in the help
   std::string url, checker_url;
   std::vector<std::string> models;  // NAME or NAME:WEIGHT
   std::string checker_model;
@@ -63,6 +64,9 @@ class LlmSearch {
   // What searches over tasks need of it.
   llm::ChatClient& client() { return *client_; }
   const std::vector<llm::ModelChoice>& models() const { return models_; }
+  llm::TextIndex* index() { return index_.get(); }
+  llm::ChatClient* checker() { return checker_.get(); }  // null: there is none
+  const llm::ModelChoice& checker_model() const { return checker_model_; }
 
  private:
   llm::SessionOptions session(const LlmScope& scope) const;

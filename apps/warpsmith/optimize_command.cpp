@@ -224,10 +224,7 @@ Status OptimizeCommand::choose(Target target) {
 
 // What policy llm needs, before a device is opened.
 Status OptimizeCommand::prepare_models(bool replay) {
-  if (arguments_.policy != "llm") {
-    if (arguments_.llm.dry_run) return bad_input("--dry-run prints the prompt of --policy llm");
-    return ok_status();
-  }
+  if (arguments_.policy != "llm") return ok_status();
   if (replay) {
     return bad_input("policy llm writes kernels that no table has measured; accepted: a target that is a device");
   }
@@ -302,10 +299,20 @@ Result<int> OptimizeCommand::run() {
 
 namespace {
 
+// An option of policy llm that another policy would leave unread.
+Status check_policy(const OptimizeArguments& arguments, const CLI::App& command) {
+  if (arguments.policy == "llm") return ok_status();
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() != LlmOptions::kGroup || option->count() == 0) continue;
+    return bad_input(fmt::format("{} goes with --policy llm alone", option->get_name()));
+  }
+  return ok_status();
+}
+
 // What of these options concerns tasks.
 Result<int> run_on_tasks(const OptimizeArguments& arguments, const CLI::App& command) {
-  for (const char* option :
-       {"shape", "--mnk", "--layout", "--type", "--acc", "--scaled", "--ld", "--model", "--learn"}) {
+  for (const char* option : {"shape", "--mnk", "--layout", "--type", "--acc", "--scaled", "--ld", "--model", "--learn",
+                             "--jobs", "--llm-parallel", "--llm-profile"}) {
     const CLI::Option* found = command.get_option_no_throw(option);
     if (found != nullptr && found->count() > 0) return bad_input(fmt::format("{} does not go with --task", option));
   }
@@ -326,6 +333,7 @@ Result<int> run_on_tasks(const OptimizeArguments& arguments, const CLI::App& com
   task.kernels = arguments.kernels;
   task.seed = arguments.seed;
   task.no_sandbox = arguments.no_sandbox;
+  task.sanitize = !arguments.no_sanitizer;
   task.json = arguments.json;
   task.quiet = arguments.quiet;
   return optimize_task_command(task);
@@ -374,6 +382,7 @@ void add_optimize_command(CLI::App& app, Run& run) {
   command->add_flag("--quiet", arguments->quiet, "No progress line");
   command->callback([arguments, command, &run] {
     run = [arguments, command] {
+      if (const Status status = check_policy(*arguments, *command); !status) return report(status.error());
       const auto code =
           arguments->tasks.empty() ? OptimizeCommand(*arguments).run() : run_on_tasks(*arguments, *command);
       return code ? *code : report(code.error());

@@ -18,6 +18,7 @@
 #include "progress.h"
 #include "report/speedup.h"
 #include "report/table.h"
+#include "task/finish.h"
 #include "task/models/model_search.h"
 #include "task/optimize.h"
 #include "task_baselines.h"
@@ -32,6 +33,7 @@ using task::TaskSession;
 namespace {
 
 constexpr double kFinalSeconds = 1;
+const SanitizerOptions kSanitizer{.seconds = 45};  // watched kernels of tasks run for moments
 
 struct OpenTask {
   std::unique_ptr<TaskSession> session;
@@ -72,8 +74,7 @@ Result<OpenTask> open_task(const std::string& path, const OpenDevice& device, co
 
 // The candidate as files that `bench --task` takes, its macros at the values that were chosen.
 Result<fs::path> write_winner(const OpenTask& open, const TaskCandidate& winner, const fs::path& directory) {
-  auto descriptor = nlohmann::json::parse(winner.descriptor, nullptr, false);
-  for (const auto& [macro, value] : winner.chosen) descriptor["tune"][macro] = {value};
+  nlohmann::json descriptor = task::chosen_descriptor(winner);
   const std::string stem = fmt::format("{}-{}", open.task().name, to_string(open.session->target()));
   fs::path source = directory / (stem + (winner.form.language == Language::cuda ? ".cu" : ".cpp"));
   descriptor["source"] = source.filename().string();
@@ -92,7 +93,8 @@ std::string verdicts_text(const std::map<std::string, std::int64_t>& by_kind) {
 struct Searched {
   task::OptimizeTaskResult search;
   std::optional<llm::SessionReport> models;  // of policy llm
-  std::optional<Verdict> final;              // of the winner, measured again
+  std::optional<task::TaskConclusion> conclusion;
+  std::string why_none;  // of the conclusion; empty: nothing was accepted, or the search was interrupted
   std::string source;
 };
 
@@ -100,22 +102,30 @@ void print(const llm::SessionReport& report) {
   fmt::print("models      {} requests, {} answers, {} without a candidate, {} known before; {} of {} repaired\n",
              report.spent.requests, report.answers, report.malformed, report.known, report.repaired, report.repairs);
   if (!report.last_malformed.empty()) fmt::print("            last answer without one: {}\n", report.last_malformed);
+  if (report.leaps > 0) fmt::print("            {} leaps checked, {} not believed\n", report.leaps, report.hacks);
   for (const auto& [kind, count] : report.failures) fmt::print("            {} x {}\n", count, kind);
   if (!report.stopped.empty()) fmt::print("            ended early: {}\n", report.stopped);
+}
+
+std::string times_text(const Measurement& measured) {
+  std::string text = significant(measured.cold.median_us) + " us cold";
+  if (measured.warm.samples > 0) text += fmt::format(", {} us warm", significant(measured.warm.median_us));
+  return text;
 }
 
 void print(const OpenTask& open, const Searched& result) {
   fmt::print("task        {} at {}\n", open.task().name, open.timed_setting());
   fmt::print("device      {}\n", open.session->machine().name);
-  if (result.final && result.final->accepted() != nullptr) {
-    const double time_us = result.final->accepted()->measurement.cold.median_us;
-    fmt::print("best        {}: {} us cold", result.search.winner->short_name(), significant(time_us));
+  if (result.conclusion) {
+    const Measurement& measured = result.conclusion->verdict.accepted()->measurement;
+    fmt::print("best        {}: {}", result.conclusion->winner.short_name(), times_text(measured));
     if (result.search.first_us > 0) {
-      fmt::print(", {:.2f}x the first candidate of this search", result.search.first_us / time_us);
+      fmt::print("; {:.2f}x the first candidate of this search", result.search.first_us / measured.cold.median_us);
     }
     fmt::print("\n");
+    if (is_cuda(open.session->target())) fmt::print("sanitizer   {}\n", result.conclusion->sanitizer.describe());
   } else {
-    fmt::print("best        {}\n", result.final ? "none holds: " + result.final->describe() : std::string("none"));
+    fmt::print("best        {}\n", result.why_none.empty() ? "none" : "none holds: " + result.why_none);
   }
   fmt::print("candidates  {} tried now, {} known before; {}{}\n", result.search.tried, result.search.resumed,
              verdicts_text(result.search.by_kind), result.search.exhausted ? "; nothing is left to try" : "");
@@ -134,8 +144,12 @@ nlohmann::json to_json(const OpenTask& open, const Searched& result) {
                          {"exhausted", result.search.exhausted},
                          {"interrupted", result.search.interrupted},
                          {"source", result.source}};
-  if (result.search.winner) json["candidate"] = result.search.winner->short_name();
-  if (result.final) json["verdict"] = *result.final;
+  if (result.conclusion) {
+    json["candidate"] = result.conclusion->winner.short_name();
+    json["verdict"] = result.conclusion->verdict;
+    json["sanitizer"] = result.conclusion->sanitizer;
+  }
+  if (!result.why_none.empty()) json["why_none"] = result.why_none;
   if (result.models) json["models"] = llm::to_json(*result.models);
   return json;
 }
@@ -145,7 +159,18 @@ nlohmann::json to_json(const OpenTask& open, const Searched& result) {
 struct Measured {
   std::string name;
   Verdict verdict;
+  double cold_us() const { return verdict.accepted()->measurement.cold.median_us; }
 };
+
+// The fastest accepted one; measured.size(): there is none.
+std::size_t fastest_of(const std::vector<Measured>& measured) {
+  std::size_t best = measured.size();
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (measured[i].verdict.accepted() == nullptr) continue;
+    if (best == measured.size() || measured[i].cold_us() < measured[best].cold_us()) best = i;
+  }
+  return best;
+}
 
 struct TaskRow {
   nlohmann::json json;
@@ -156,7 +181,6 @@ struct TaskRow {
 TaskRow row_of(const OpenTask& open, const std::vector<Measured>& measured, const nlohmann::json& baselines) {
   TaskRow row;
   row.json = {{"task", open.task().name}, {"identity", open.task().identity}, {"setting", open.timed_setting()}};
-  const Measured* best = nullptr;
   auto list = nlohmann::json::array();
   for (const Measured& one : measured) {
     const auto* accepted = one.verdict.accepted();
@@ -164,23 +188,28 @@ TaskRow row_of(const OpenTask& open, const std::vector<Measured>& measured, cons
                     {"kind", one.verdict.kind()},
                     {"verdict", one.verdict.describe()},
                     {"gates", one.verdict.gates.size()}});
-    if (accepted == nullptr) continue;
-    list.back()["measurement"] = accepted->measurement;
-    const double time_us = accepted->measurement.cold.median_us;
-    if (best == nullptr || time_us < best->verdict.accepted()->measurement.cold.median_us) best = &one;
+    if (accepted != nullptr) list.back()["measurement"] = accepted->measurement;
   }
   row.json["candidates"] = std::move(list);
   row.json["baselines"] = baselines;
-  row.accepted = best != nullptr;
-  if (best == nullptr) return row;
-  const double ours_us = best->verdict.accepted()->measurement.cold.median_us;
-  row.json["best"] = {{"candidate", best->name}, {"cold_us", ours_us}};
+  const std::size_t best = fastest_of(measured);
+  row.accepted = best < measured.size();
+  if (!row.accepted) return row;
+  const Measurement& ours = measured[best].verdict.accepted()->measurement;
+  row.json["best"] = {
+      {"candidate", measured[best].name}, {"cold_us", ours.cold.median_us}, {"warm_us", ours.warm.median_us}};
   if (!baselines.contains("subjects")) return row;
+  std::map<std::string, double> warm;
   for (const auto& subject : baselines["subjects"]) {
-    if (!subject.contains("cold")) continue;
-    row.speedups[subject["subject"].get<std::string>()] = subject["cold"]["median_us"].get<double>() / ours_us;
+    const auto name = subject["subject"].get<std::string>();
+    const auto ratio = [&](const char* series, const TimingStats& stats) {
+      return subject[series]["median_us"].get<double>() / stats.median_us;
+    };
+    if (subject.contains("cold")) row.speedups[name] = ratio("cold", ours.cold);
+    if (subject.contains("warm")) warm[name] = ratio("warm", ours.warm);
   }
   row.json["speedups"] = row.speedups;
+  row.json["warm_speedups"] = warm;
   return row;
 }
 
@@ -188,9 +217,11 @@ void print(const OpenTask& open, const std::vector<Measured>& measured, const Ta
   fmt::print("{} at {}\n", open.task().name, open.timed_setting());
   for (const Measured& one : measured) {
     const auto* accepted = one.verdict.accepted();
-    fmt::print(
-        "  {:<28} {}\n", one.name,
-        accepted == nullptr ? one.verdict.describe() : significant(accepted->measurement.cold.median_us) + " us cold");
+    fmt::print("  {:<28} {}\n", one.name,
+               accepted == nullptr ? one.verdict.describe() : times_text(accepted->measurement));
+  }
+  if (row.json.contains("sanitizer")) {
+    fmt::print("  {:<28} {}\n", "sanitizer", row.json["sanitizer"]["text"].get<std::string>());
   }
   const auto& baselines = row.json["baselines"];
   if (baselines.contains("not_run")) fmt::print("  baselines not run: {}\n", baselines["not_run"].get<std::string>());
@@ -199,7 +230,10 @@ void print(const OpenTask& open, const std::vector<Measured>& measured, const Ta
     const auto name = subject["subject"].get<std::string>();
     if (subject.contains("cold")) {
       const auto found = row.speedups.find(name);
-      fmt::print("  {:<28} {} us cold{}\n", name, significant(subject["cold"]["median_us"].get<double>()),
+      fmt::print("  {:<28} {} us cold{}{}\n", name, significant(subject["cold"]["median_us"].get<double>()),
+                 subject.contains("warm")
+                     ? fmt::format(", {} us warm", significant(subject["warm"]["median_us"].get<double>()))
+                     : "",
                  found == row.speedups.end() ? "" : fmt::format("; ours is {:.2f}x as fast", found->second));
     } else {
       fmt::print("  {:<28} not run: {}\n", name, subject.value("not_run", ""));
@@ -251,6 +285,16 @@ Result<TaskRow> bench_one(const std::string& path, const OpenDevice& device, con
       return environment_error(fmt::format("{}: {}", open->task().name, failed->reason));
     }
   }
+  std::optional<SanitizerReport> watched;
+  if (const std::size_t best = fastest_of(measured); arguments.sanitize && best < measured.size()) {
+    line.update(-1, open->task().name + ": compute-sanitizer");
+    watched = open->session->sanitize(open->candidates[best], kSanitizer);
+    if (const SanitizerCheck* failed = watched->first_failure()) {
+      Verdict& verdict = measured[best].verdict;
+      verdict.gates.push_back({"sanitizer/" + failed->tool, false, failed->detail, 0});
+      verdict.outcome = verdict::Wrong{verdict.gates.back()};
+    }
+  }
   nlohmann::json baselines = {{"not_run", "--torch was not given"}};
   if (arguments.torch) {
     line.update(-1, open->task().name + ": PyTorch");
@@ -259,11 +303,34 @@ Result<TaskRow> bench_one(const std::string& path, const OpenDevice& device, con
   }
   line.clear();
   TaskRow row = row_of(*open, measured, baselines);
+  if (watched) {
+    row.json["sanitizer"] = *watched;
+    row.json["sanitizer"]["text"] = watched->describe();
+  }
   if (!arguments.json) print(*open, measured, row);
   return row;
 }
 
 using OnProgress = std::function<void(const task::TaskProgress&)>;
+
+task::ModelSearchOptions model_options(const TaskArguments& arguments, LlmSearch& llm, double budget_seconds) {
+  task::ModelSearchOptions options;
+  options.models = llm.models();
+  options.temperature = arguments.llm->temperature;
+  options.max_tokens = arguments.llm->max_tokens;
+  options.limits = arguments.llm->limits;
+  options.exemplars = static_cast<std::size_t>(arguments.llm->exemplars);
+  options.first = arguments.llm->first_recipes;
+  options.seed = arguments.seed;
+  options.budget_seconds = budget_seconds;
+  options.max_candidates = arguments.max_candidates;
+  options.index = llm.index();
+  options.passages = static_cast<std::size_t>(arguments.llm->passages);
+  options.retrieve = arguments.llm->retrieve;
+  options.checker = llm.checker();
+  options.checker_model = llm.checker_model();
+  return options;
+}
 
 // Candidates and the values of their macros, or what language models write.
 Result<Searched> search_task(const OpenTask& open, const TaskArguments& arguments, LlmSearch* llm,
@@ -280,22 +347,37 @@ Result<Searched> search_task(const OpenTask& open, const TaskArguments& argument
     result.search = std::move(*search);
     return result;
   }
-  task::ModelSearchOptions options;
-  options.models = llm->models();
-  options.temperature = arguments.llm->temperature;
-  options.max_tokens = arguments.llm->max_tokens;
-  options.limits = arguments.llm->limits;
-  options.exemplars = static_cast<std::size_t>(arguments.llm->exemplars);
-  options.first = arguments.llm->first_recipes;
-  options.seed = arguments.seed;
-  options.budget_seconds = budget_seconds;
-  options.max_candidates = arguments.max_candidates;
+  const task::ModelSearchOptions options = model_options(arguments, *llm, budget_seconds);
   auto search = task::search_with_models(*open.session, open.candidates, options, *prompts, llm->client(), archive,
                                          show, interrupted());
   if (!search) return search.error();
   result.search = std::move(search->search);
   result.models = std::move(search->report);
   return result;
+}
+
+// Finalists again, the sanitizer, the winner's files.
+Status finish_task(const OpenTask& open, const TaskArguments& arguments, Archive& archive, ProgressLine& line,
+                   Searched& result) {
+  task::FinishOptions options;
+  options.seconds = kFinalSeconds;
+  options.seed = arguments.seed;
+  options.sanitize = [&](const TaskCandidate& candidate) {
+    return arguments.sanitize ? open.session->sanitize(candidate, kSanitizer) : sanitizer_not_run("not asked for");
+  };
+  auto conclusion = task::finish(*open.session, archive, open.candidates, options,
+                                 [&](const std::string& step) { line.update(-1, step); });
+  if (!conclusion && conclusion.error().kind != ErrorKind::failed) return conclusion.error();
+  if (!conclusion) {
+    result.why_none = conclusion.error().message;
+    return ok_status();
+  }
+  result.conclusion = std::move(*conclusion);
+  const fs::path kernels = arguments.kernels.empty() ? data_dir() / "kernels" : fs::path(arguments.kernels);
+  const auto source = write_winner(open, result.conclusion->winner, kernels);
+  if (!source) return source.error();
+  result.source = source->string();
+  return ok_status();
 }
 
 }  // namespace
@@ -324,7 +406,9 @@ Result<int> optimize_task_command(const TaskArguments& arguments) {
     auto open = open_task(path, *device, arguments);
     if (!open) return open.error();
     if (llm && arguments.llm->dry_run) {
-      for (const llm::Message& message : task::propose(*prompts, *open->session, {}, {})) {
+      const auto messages = task::first_prompt(*open->session, model_options(arguments, *llm, *budget), *prompts);
+      if (!messages) return messages.error();
+      for (const llm::Message& message : *messages) {
         fmt::print("--- {}\n{}", message.role, message.content);
       }
       continue;
@@ -342,19 +426,8 @@ Result<int> optimize_task_command(const TaskArguments& arguments) {
     if (!searched) return searched.error();
     Searched result = std::move(*searched);
     if (result.search.winner && !interrupted()) {
-      line.update(-1, "measuring the best again");
-      TimingEffort effort;
-      effort.seconds = kFinalSeconds;
-      const auto again = open->session->evaluate(*result.search.winner, 0, effort);
-      const Status recorded =
-          task::record_attempt(**archive, *open->session, *result.search.winner, again, "finalist", arguments.seed);
-      if (!recorded) return recorded.error();
-      result.final = again.verdict;
-      const fs::path kernels = arguments.kernels.empty() ? data_dir() / "kernels" : fs::path(arguments.kernels);
-      if (again.verdict.accepted() != nullptr) {
-        const auto source = write_winner(*open, *result.search.winner, kernels);
-        if (!source) return source.error();
-        result.source = source->string();
+      if (const Status finished = finish_task(*open, arguments, **archive, line, result); !finished) {
+        return finished.error();
       }
     }
     line.clear();
@@ -363,7 +436,7 @@ Result<int> optimize_task_command(const TaskArguments& arguments) {
     } else {
       print(*open, result);
     }
-    if (!result.final || result.final->accepted() == nullptr) exit_code = kExitFailed;
+    if (!result.conclusion) exit_code = kExitFailed;
     if (interrupted()) {
       exit_code = kExitInterrupted;
       break;
@@ -397,6 +470,7 @@ Result<int> bench_task_command(const TaskArguments& arguments) {
   if (arguments.json) {
     nlohmann::json json = {
         {"provenance", provenance}, {"tasks", nlohmann::json::array()}, {"summary", summary->json()}};
+    if (interrupted()) json["interrupted"] = true;
     for (TaskRow& row : rows) json["tasks"].push_back(std::move(row.json));
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (summary->size() > 0) {

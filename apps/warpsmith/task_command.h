@@ -21,6 +21,7 @@ struct TaskArguments {
   std::string archive, kernels;
   std::uint64_t seed = 1;
   bool torch = false, no_sandbox = false, json = false, quiet = false;
+  bool sanitize = false;            // compute-sanitizer over finalists; of bench, over the fastest candidate
   std::optional<LlmOptions> llm{};  // of optimize: language models propose
 };
 

@@ -13,6 +13,7 @@
 #include "evaluate/protocol.h"
 #include "evaluate/task_judge.h"
 #include "task/cuda/cuda_task_device.h"
+#include "task/cuda/task_sanitizer_run.h"
 
 namespace {
 
@@ -35,7 +36,9 @@ int run_request(const std::string& path, int device) {
     return 2;
   }
   const auto request = nlohmann::json::parse(*text, nullptr, false);
-  const warpsmith::Status ran = warpsmith::run_for_sanitizer(request, device);
+  const warpsmith::Status ran = request.is_object() && request.contains("task")
+                                    ? warpsmith::task::run_for_sanitizer(request["task"], device)
+                                    : warpsmith::run_for_sanitizer(request, device);
   if (ran.ok()) return 0;
   std::cerr << "warpsmith-worker-cuda: " << ran.error().message << "\n";
   return ran.error().kind == warpsmith::ErrorKind::environment ? kEnvironmentFault : 1;

@@ -2,7 +2,7 @@
 # On a GPU host: policy llm end to end with an endpoint that follows a script, whose answers are kernels written by hand
 # for small shapes, wrong ones, a broken one, one that keeps its result, and prose; with what scripts/stage.sh made and
 # this checkout (tests/llm has the endpoint and the answers).
-#   scripts/gpu/llm.sh
+#   scripts/gpu/llm.sh      four searches, spread over the GPUs; each takes 280 s at most
 # Results: ${OUT:-results/h200}/{llm.json,llm.txt,llm-SHAPE.json}. Exit codes: 0 the loop worked and a kernel of the
 # answers is faster than auto-tuned cuBLASLt on some shape, 1 not, 3 nothing staged or no python3.
 set -uo pipefail
@@ -27,7 +27,7 @@ JSON
 
 # search NAME OPTIONS...: one search with an endpoint of its own, its result in $out/llm-NAME.json.
 search() {
-  local name=$1 port pid
+  local name=$1 port='' pid
   shift
   python3 "$server" "$scratch/script.json" --log "$scratch/$name.requests" >"$scratch/$name.port" &
   pid=$!
@@ -36,21 +36,48 @@ search() {
     sleep 0.1
   done
   port=$(<"$scratch/$name.port")
-  step "llm-$name.json" 400 "$stage/warpsmith" optimize "$@" --target sm90 --policy llm \
-    --llm-url "http://127.0.0.1:$port/v1" --llm-model scripted --llm-parallel 1 --llm-requests 11 --budget 180s \
+  step "llm-$name.json" 280 "$stage/warpsmith" optimize "$@" --target sm90 --policy llm \
+    --llm-url "http://127.0.0.1:${port:-1}/v1" --llm-model scripted --llm-parallel 1 --llm-requests 11 --budget 120s \
     --archive "$scratch/$name.sqlite" --kernels "$scratch/$name" --json --quiet
-  kill "$pid"
+  kill "$pid" 2>/dev/null
   wait "$pid" 2>/dev/null
+  return "$status"
+}
+
+# The searches that one GPU of how many makes, one after another.
+searches() {
+  local index=$1 devices=$2 number=0 line
+  while read -r line; do
+    if ((number++ % devices == index)); then
+      # shellcheck disable=SC2086  # one word an option
+      search $line || status=1
+    fi
+  done <<'SEARCHES'
+64-tn 64 64 64 --layout tn --llm-first 0
+64-nn 64 64 64 --layout nn --llm-first 0
+128x64x256-tn 128 64 256 --layout tn --llm-first 0
+64-tn-first 64 64 64 --layout tn --llm-first 4 --llm-profile
+SEARCHES
+  return "$status"
 }
 
 run() {
+  local devices=() pids=() i
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  search 64-tn 64 64 64 --layout tn --llm-first 0
-  search 64-nn 64 64 64 --layout nn --llm-first 0
-  search 128x64x256-tn 128 64 256 --layout tn --llm-first 0
-  search 64-tn-first 64 64 64 --layout tn --llm-first 4 --llm-profile
-  printf 'prompts with a profile: %d of %d\n' "$(grep -c 'Profile: ' "$scratch/64-tn-first.requests")" \
-    "$(wc -l <"$scratch/64-tn-first.requests")"
+  mapfile -t devices < <(gpus)
+  if ((${#devices[@]} == 0)); then
+    echo 'llm: no GPU is visible'
+    return 1
+  fi
+  for i in "${!devices[@]}"; do
+    CUDA_VISIBLE_DEVICES=${devices[i]} searches "$i" "${#devices[@]}" </dev/null &
+    pids+=($!)
+  done
+  for i in "${pids[@]}"; do wait "$i" || status=1; done
+  if [[ -f $scratch/64-tn-first.requests ]]; then
+    printf 'prompts with a profile: %d of %d\n' "$(grep -c 'Profile: ' "$scratch/64-tn-first.requests")" \
+      "$(wc -l <"$scratch/64-tn-first.requests")"
+  fi
   python3 - "$out" <<'PY'
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[1])

@@ -7,6 +7,8 @@ set -uo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source=scripts/gpu/steps.sh
 source "$here/steps.sh"
+command -v python3 >/dev/null || { echo "serve: there is no python3" >&2 && exit 3; }
+[[ -f $root/bench/serve_gpu.py ]] || { echo "serve: $root/bench is missing: copy the checkout, not stage/ alone" >&2 && exit 3; }
 step serve.json 480 python3 "$root/bench/serve_gpu.py" --program "$stage/warpsmith" "$@"
 cat "$out/serve.json"
 exit "$status"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# On a GPU host with g++ and PyTorch: proves and times the CUDA candidates of every task beside PyTorch's baselines, with
-# what scripts/stage.sh made.
-#   scripts/gpu/tasks.sh [NAME...]     NAME: tasks; default all. Those with a result already are left as they are, so that
-#                                      a run that was cut off goes on; FRESH=1 measures them again.
-# SEARCH=SECONDS also searches each task's macros for so long first, and measures the winner with the candidates.
-# LIMIT_SECONDS of one task: 180. Results: ${OUT:-results/h200}/tasks/NAME.json and tasks.txt; bench/tasks_evidence.py
-# makes results/tasks.json of them. Exit codes: 0 every task has an accepted candidate, 1 not, 2 bad input, 3 nothing staged.
+# On a GPU host with g++ and PyTorch: proves, times and sanitizes the CUDA candidates of every task beside PyTorch's
+# baselines, with what scripts/stage.sh made; one task at a time on each GPU.
+#   scripts/gpu/tasks.sh [NAME...]     NAME: tasks; default all
+# LIMIT: seconds from start to end (570); a task that would pass it is cut off, or not begun. LIMIT_SECONDS: of one task (240).
+# KNOWN: a tasks.jsonl of an earlier run: its tasks are kept and not measured again, but for those that were cut off, so
+# that runs add up. SANITIZER=0 and
+# TORCH=0 leave these out. SEARCH=SECONDS also searches each task's macros for so long first, and measures the winner with
+# the candidates. Results: ${OUT:-results/h200}/tasks.jsonl (a line a task) and tasks.txt; bench/tasks_evidence.py makes
+# results/tasks.json of them. Exit codes: 0 every task has an accepted candidate, 1 not, 2 bad input, 3 nothing staged.
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -13,7 +15,16 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$here/steps.sh"
 tasks=$root/tasks
 [[ -d $tasks ]] || tasks=$stage/tasks
-readonly limit=${LIMIT_SECONDS:-180} search=${SEARCH:-0}
+readonly run_limit=${LIMIT:-570} task_limit=${LIMIT_SECONDS:-240} search=${SEARCH:-0} known=${KNOWN:-}
+readonly shortest=60  # seconds for which a task is still begun
+if ! [[ $run_limit =~ ^[0-9]+$ && $task_limit =~ ^[0-9]+$ && $search =~ ^[0-9]+$ ]]; then
+  echo "tasks: LIMIT=$run_limit LIMIT_SECONDS=$task_limit SEARCH=$search; accepted: whole seconds" >&2
+  exit 2
+fi
+if [[ -n $known && ! -r $known ]]; then
+  echo "tasks: KNOWN=$known cannot be read" >&2
+  exit 2
+fi
 if (($# == 0)); then
   for task in "$tasks"/*/; do set -- "$@" "$(basename -- "$task")"; done
 fi
@@ -23,28 +34,77 @@ for name; do
     exit 2
   fi
 done
-mkdir -p "$out/tasks"
+options=(--effort 500ms --json)
+[[ ${TORCH:-1} == 0 ]] || options+=(--torch)
+[[ ${SANITIZER:-1} == 0 ]] || options+=(--sanitizer)
+if [[ -n $known ]]; then
+  cat -- "$known" >"$scratch/known" && mv -- "$scratch/known" "$out/tasks.jsonl"  # it may be the same file
+else
+  : >"$out/tasks.jsonl"
+fi
 
+# left LIMIT: that, or what is left of the script's time.
+left() {
+  local rest=$((run_limit - SECONDS))
+  echo $((rest < $1 ? rest : $1))
+}
+
+# measure NAME: its report becomes a line of tasks.jsonl.
 measure() {
   local name=$1 candidates=() file
   if ((search > 0)); then
-    step "tasks/$name.search" "$((search + limit))" "$stage/warpsmith" optimize --task "$tasks/$name" --budget "${search}s" \
-      --kernels "$scratch/$name" --json --quiet
+    out=$scratch step "$name.search" "$(left $((search + task_limit)))" "$stage/warpsmith" optimize --task "$tasks/$name" \
+      --budget "${search}s" --kernels "$scratch/$name" --archive "$scratch/$name.sqlite" --json --quiet
     for file in "$scratch/$name"/*.cu "$tasks/$name"/candidates/*.cu; do
       if [[ -f $file ]]; then candidates+=(--candidate "$file"); fi
     done
   fi
-  step "tasks/$name.part" "$limit" "$stage/warpsmith" bench --task "$tasks/$name" "${candidates[@]}" --effort 500ms --torch --json
-  if [[ -s $out/tasks/$name.part ]]; then mv -- "$out/tasks/$name.part" "$out/tasks/$name.json"; fi
-  rm -f -- "$out/tasks/$name.part"
+  out=$scratch step "$name.report" "$(left "$task_limit")" "$stage/warpsmith" bench --task "$tasks/$name" "${candidates[@]}" "${options[@]}"
+  if [[ -s $scratch/$name.report ]]; then
+    (
+      flock 9
+      tr -d '\n' <"$scratch/$name.report" >>"$out/tasks.jsonl" && echo >>"$out/tasks.jsonl"
+    ) 9>"$scratch/lock"
+  fi
 }
 
-{
-  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+# shard GPU NAME...: these tasks on that GPU.
+shard() {
+  export CUDA_VISIBLE_DEVICES=$1
+  shift
+  local name
   for name; do
-    if [[ -s $out/tasks/$name.json && ${FRESH:-0} == 0 ]]; then continue; fi
+    if grep -s "\"task\": *\"$name\"" "$out/tasks.jsonl" | grep -qv '"interrupted": *true'; then continue; fi
+    if (($(left "$shortest") < shortest)); then
+      echo "$name: not begun: the time is up"
+      status=1
+      continue
+    fi
     measure "$name"
   done
-  exit "$status"
-} 2>&1 | tee "$out/tasks.txt"
+  return "$status"
+}
+
+run() {
+  local devices=() pids=() i number name
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  mapfile -t devices < <(gpus)
+  if ((${#devices[@]} == 0)); then
+    echo 'tasks: no GPU is visible'
+    return 1
+  fi
+  for i in "${!devices[@]}"; do
+    local mine=()
+    number=0
+    for name; do
+      if ((number++ % ${#devices[@]} == i)); then mine+=("$name"); fi
+    done
+    shard "${devices[i]}" "${mine[@]}" &
+    pids+=($!)
+  done
+  for i in "${pids[@]}"; do wait "$i" || status=1; done
+  return "$status"
+}
+
+run "$@" 2>&1 | tee "$out/tasks.txt"
 exit "${PIPESTATUS[0]}"

@@ -56,6 +56,10 @@ Status JudgeClient::restart() {
   ChildProcess::Options options;
   options.argv = {judge_.string(), "--device", std::to_string(device_)};
   if (const char* log = std::getenv("WARPSMITH_WORKER_LOG")) options.log = log;
+  auto scratch = ScratchDirectory::create();
+  if (!scratch) return scratch.error();
+  scratch_ = std::move(*scratch);
+  options.environment.emplace_back("TMPDIR", scratch_->path().string());
   auto spawned = ChildProcess::spawn(options);
   if (!spawned) return spawned.error();
   child_.emplace(std::move(*spawned));

@@ -9,6 +9,7 @@
 
 #include "audit/report_card.h"
 #include "base/result.h"
+#include "base/scratch.h"
 #include "base/subprocess.h"
 #include "problem/machine.h"
 
@@ -47,6 +48,7 @@ class JudgeClient {
 
   int device_ = 0;
   std::filesystem::path judge_;
+  std::optional<ScratchDirectory> scratch_;  // the judge's; outlives it
   std::optional<ChildProcess> child_;
   Machine machine_;
 };

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "base/paths.h"
+#include "base/scratch.h"
 #include "base/subprocess.h"
 #include "evaluate/protocol.h"
 #include "evaluate/survey.h"
@@ -58,6 +59,11 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
       child.argv.insert(child.argv.end(), {"--threads", std::to_string(options_.threads)});
     }
     if (const char* log = std::getenv("WARPSMITH_WORKER_LOG"); log != nullptr) child.log = log;
+    // Whatever the worker and what it starts put there goes with it, also when it is killed.
+    auto scratch = ScratchDirectory::create();
+    if (!scratch) return scratch.error();
+    scratch_ = std::move(*scratch);
+    child.environment.emplace_back("TMPDIR", scratch_->path().string());
     auto spawned = ChildProcess::spawn(child);
     if (!spawned) return spawned.error();
     worker_ = std::move(*spawned);
@@ -373,6 +379,7 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
   void drop_worker() {
     if (worker_) worker_->kill();
     worker_.reset();
+    scratch_.reset();
   }
 
   WorkerLoss lose_worker(const std::string& stage, bool timed_out) {
@@ -454,6 +461,7 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
   static constexpr int kLeapTries = 3;
 
   EvaluatorOptions options_;
+  std::optional<ScratchDirectory> scratch_;  // the worker's; outlives it
   std::optional<ChildProcess> worker_;
   Machine machine_;
   std::string stage_;                                    // in which the last answer came

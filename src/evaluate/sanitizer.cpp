@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/paths.h"
+#include "base/scratch.h"
 
 namespace warpsmith {
 
@@ -41,31 +42,6 @@ std::optional<fs::path> find_program() {
   }
   return std::nullopt;
 }
-
-// A file that lives as long as this.
-class RequestFile {
- public:
-  explicit RequestFile(const std::string& text) {
-    std::string name = (fs::temp_directory_path() / "warpsmith-sanitize-XXXXXX").string();
-    const int fd = mkstemp(name.data());
-    if (fd < 0) return;
-    path_ = name;
-    good_ = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    close(fd);
-  }
-  RequestFile(const RequestFile&) = delete;
-  RequestFile& operator=(const RequestFile&) = delete;
-  ~RequestFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  bool good() const { return good_; }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  bool good_ = false;
-};
 
 // The tool's lines without their "========= ".
 std::vector<std::string> tool_lines(const std::string& output) {
@@ -220,17 +196,25 @@ SanitizerReport run_sanitizer(const Problem& problem, const Candidate& candidate
                               const SanitizerOptions& options) {
   const auto* launch = std::get_if<CudaLaunch>(&candidate.launch);
   if (launch == nullptr) return sanitizer_not_run("it watches CUDA kernels only");
+  const std::string name = to_string(problem);
+  return run_sanitizer(name, {{"problem", name}, {"binary", artifact.binary.string()}, {"launch", *launch}}, options);
+}
+
+SanitizerReport run_sanitizer(const std::string& problem, const nlohmann::json& request,
+                              const SanitizerOptions& options) {
   const std::optional<fs::path> program = options.program.empty() ? find_program() : options.program;
   if (!program) return sanitizer_not_run("compute-sanitizer is not installed");
   const fs::path worker = options.worker.empty() ? executable_dir() / "warpsmith-worker-cuda" : options.worker;
-  const nlohmann::json request = {
-      {"problem", to_string(problem)}, {"binary", artifact.binary.string()}, {"launch", *launch}};
-  const RequestFile file(request.dump());
-  if (!file.good()) return sanitizer_not_run("the temporary directory cannot be written");
+  const auto scratch = ScratchDirectory::create();
+  if (!scratch) return sanitizer_not_run(scratch.error().message);
+  const fs::path file = scratch->path() / "request.json";
+  if (const Status written = write_file_atomic(file, request.dump()); !written) {
+    return sanitizer_not_run(written.error().message);
+  }
   SanitizerReport report;
-  report.problem = to_string(problem);
+  report.problem = problem;
   for (const char* tool : kSanitizerTools) {
-    report.checks.push_back(check_with(tool, *program, worker, file.path(), options));
+    report.checks.push_back(check_with(tool, *program, worker, file, options));
   }
   return report;
 }

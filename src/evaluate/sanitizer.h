@@ -29,7 +29,8 @@ struct SanitizerCheck {
 std::string_view to_string(SanitizerCheck::Outcome outcome);
 
 struct SanitizerReport {
-  std::string problem;  // that was run: the problem itself or a smaller one of the same residues; empty: none
+  std::string problem;  // that was run: the problem itself or a smaller one of the same residues, or a task and its
+                        // settings; empty: none
   std::vector<SanitizerCheck> checks;
 
   const SanitizerCheck* first_failure() const;
@@ -55,6 +56,10 @@ SanitizerReport sanitizer_not_run(const std::string& reason);
 
 // Runs the candidate, compiled for `problem`, under every tool.
 SanitizerReport run_sanitizer(const Problem& problem, const Candidate& candidate, const Artifact& artifact,
+                              const SanitizerOptions& options);
+
+// Runs what the request to the worker says under every tool; `problem` names it in the report.
+SanitizerReport run_sanitizer(const std::string& problem, const nlohmann::json& request,
                               const SanitizerOptions& options);
 
 // What one tool's run says. `exit_status` is compute-sanitizer's, which passes the program's on.

@@ -41,8 +41,6 @@ std::string fingerprint(const json& row) {
   return sha256_hex(text);
 }
 
-json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
-
 // One scope of the archive with what rows are made of.
 struct Record {
   Archive::Scope scope;
@@ -55,10 +53,10 @@ struct Record {
 
 class Maker {
  public:
-  Maker(Archive& archive, const Prompts& prompts, TextIndex* index, const DatasetOptions& options)
-      : archive_(archive), prompts_(prompts), index_(index), options_(options) {}
+  Maker(DatasetRows& rows, Archive& archive, const Prompts& prompts, TextIndex* index, const DatasetOptions& options)
+      : rows_(rows), archive_(archive), prompts_(prompts), index_(index), options_(options) {}
 
-  Result<Dataset> make(DatasetKind kind);
+  Status make(DatasetKind kind);
 
  private:
   Result<Record> read(const Archive::Scope& scope);
@@ -73,29 +71,15 @@ class Maker {
   // The answer that holds a kernel: a model's own words where there are some. Nothing: it is too long to be one.
   Result<std::optional<std::string>> answer(const Record& record, const std::string& name,
                                             const std::vector<Exemplar>& shown);
-  void add(json row, const std::string& problem);
-  std::string context(const std::string& query, const std::string& but_not) const;
 
+  DatasetRows& rows_;
   Archive& archive_;
   const Prompts& prompts_;
   TextIndex* index_;
   const DatasetOptions& options_;
-  Dataset dataset_;
-  std::set<std::string> seen_;
 };
 
 std::string sizes_of(const Problem& problem) { return fmt::format("{}x{}x{}", problem.m, problem.n, problem.k); }
-
-void Maker::add(json row, const std::string& problem) {
-  json compared = row;
-  for (const char* volatile_field : {"time_us", "chosen_us", "rejected_us"}) compared.erase(volatile_field);
-  if (!seen_.insert(fingerprint(compared)).second) {
-    ++dataset_.duplicates;
-    return;
-  }
-  const double draw = static_cast<double>(hash64(fmt::format("{}/{}", options_.seed, problem)) >> 11) * 0x1p-53;
-  (draw < options_.held_out ? dataset_.held_out : dataset_.train).push_back(std::move(row));
-}
 
 Result<Record> Maker::read(const Archive::Scope& scope) {
   Record record;
@@ -180,14 +164,13 @@ Result<std::optional<std::string>> Maker::answer(const Record& record, const std
     const auto candidate = named_candidate(name, record.scope, &archive_);
     if (!candidate) return std::optional<std::string>();
     if (candidate->source.size() > options_.max_source_bytes) {
-      ++dataset_.too_long;
+      rows_.leave_out_too_long();
       return std::optional<std::string>();
     }
     const json descriptor = describe_candidate(*candidate, "kernel", record.scope.problem, nullptr);
     code = fmt::format("```cuda\n{}\n```\n```json\n{}\n```", unended(candidate->source), descriptor.dump(2));
   }
-  return std::optional(
-      fmt::format("## Performance analysis\n{}\n\n## Algorithm design\n{}\n\n## Code\n{}\n", analysis, design, code));
+  return std::optional(written_answer(analysis, design, code));
 }
 
 Status Maker::add_sft(const Record& record) {
@@ -201,12 +184,13 @@ Status Maker::add_sft(const Record& record) {
     if (!text) return text.error();
     if (!*text) continue;
     json chat = messages_to_json(*messages);
-    chat.push_back(message("assistant", **text));
-    add({{"messages", std::move(chat)},
-         {"problem", to_string(record.scope.problem)},
-         {"target", to_string(record.scope.target)},
-         {"time_us", kernel.time_us}},
-        sizes_of(record.scope.problem));
+    chat.push_back(chat_message("assistant", **text));
+    rows_.add({{"messages", std::move(chat)},
+               {"problem", to_string(record.scope.problem)},
+               {"task", ""},
+               {"target", to_string(record.scope.target)},
+               {"time_us", kernel.time_us}},
+              sizes_of(record.scope.problem));
   }
   return ok_status();
 }
@@ -240,13 +224,14 @@ Status Maker::add_preferences(const Record& record) {
       if (!bad) return bad.error();
       if (!*good || !*bad) continue;
       json row = {{"prompt", messages_to_json(*messages)},
-                  {"chosen", json::array({message("assistant", **good)})},
-                  {"rejected", json::array({message("assistant", **bad)})},
+                  {"chosen", json::array({chat_message("assistant", **good)})},
+                  {"rejected", json::array({chat_message("assistant", **bad)})},
                   {"problem", to_string(record.scope.problem)},
+                  {"task", ""},
                   {"target", to_string(record.scope.target)},
                   {"chosen_us", chosen.time_us}};
       row.update(facts);
-      add(std::move(row), sizes_of(record.scope.problem));
+      rows_.add(std::move(row), sizes_of(record.scope.problem));
     }
   }
   return ok_status();
@@ -259,31 +244,18 @@ Status Maker::add_prompts(const Record& record) {
     Rng rng(options_.seed ^ hash64(fmt::format("{}/{}", problem, i)));
     const auto messages = prompt(record, 0, rng, nullptr);
     if (!messages) return messages.error();
-    add({{"prompt", messages_to_json(*messages)},
-         {"label", problem},
-         {"problem", problem},
-         {"target", to_string(record.scope.target)},
-         {"data_source", "warpsmith"},
-         {"ability", "code"},
-         {"reward_model", {{"style", "rule"}, {"ground_truth", problem}}},
-         {"extra_info", {{"problem", problem}, {"target", to_string(record.scope.target)}}}},
-        sizes_of(record.scope.problem));
+    rows_.add({{"prompt", messages_to_json(*messages)},
+               {"label", problem},
+               {"problem", problem},
+               {"task", ""},
+               {"target", to_string(record.scope.target)},
+               {"data_source", "warpsmith"},
+               {"ability", "code"},
+               {"reward_model", {{"style", "rule"}, {"ground_truth", problem}}},
+               {"extra_info", {{"problem", problem}, {"target", to_string(record.scope.target)}}}},
+              sizes_of(record.scope.problem));
   }
   return ok_status();
-}
-
-std::string Maker::context(const std::string& query, const std::string& but_not) const {
-  std::string text;
-  if (index_ == nullptr) return text;
-  const auto passages = index_->search(query, kPassages + 1, 1);
-  if (!passages) return text;
-  std::size_t count = 0;
-  for (const Passage& passage : *passages) {
-    if (passage.place == but_not || count == kPassages) continue;
-    text += fmt::format("{}// {}\n{}\n", text.empty() ? "" : "\n", passage.place, unended(passage.text));
-    ++count;
-  }
-  return text;
 }
 
 Status Maker::add_kernels(const Record& record) {
@@ -291,7 +263,7 @@ Status Maker::add_kernels(const Record& record) {
     const auto candidate = named_candidate(record.kernels[i].name, record.scope, &archive_);
     if (!candidate) continue;
     if (candidate->source.size() > options_.max_source_bytes) {
-      ++dataset_.too_long;
+      rows_.leave_out_too_long();
       continue;
     }
     const Problem& problem = record.scope.problem;
@@ -299,11 +271,11 @@ Status Maker::add_kernels(const Record& record) {
         "Write a {} kernel that computes C[{}, {}] = A B with k = {}, layout {}, {} elements and {} sums, for {}.",
         is_cuda(record.scope.target) ? "CUDA" : "C++", problem.m, problem.n, problem.k, to_string(problem.layout),
         to_string(problem.element), to_string(problem.accumulator), record.scope.machine.name);
-    add({{"instruction", instruction},
-         {"context", context(instruction, {})},
-         {"code", candidate->source},
-         {"place", fmt::format("archive:{}", to_string(problem))}},
-        sizes_of(problem));
+    rows_.add({{"instruction", instruction},
+               {"context", retrieved_context(index_, instruction, {})},
+               {"code", candidate->source},
+               {"place", fmt::format("archive:{}", to_string(problem))}},
+              sizes_of(problem));
   }
   return ok_status();
 }
@@ -344,16 +316,16 @@ Status Maker::add_passages() {
     const std::string name = std::filesystem::path(file).filename().string();
     const std::string instruction = comment.empty() ? fmt::format("Write a part of {}.", name)
                                                     : fmt::format("Write a part of {}: {}", name, comment);
-    add({{"instruction", instruction},
-         {"context", context(passage.text, passage.place)},
-         {"code", passage.text},
-         {"place", passage.place}},
-        file);
+    rows_.add({{"instruction", instruction},
+               {"context", retrieved_context(index_, passage.text, passage.place)},
+               {"code", passage.text},
+               {"place", passage.place}},
+              file);
   }
   return ok_status();
 }
 
-Result<Dataset> Maker::make(DatasetKind kind) {
+Status Maker::make(DatasetKind kind) {
   const auto scopes = archive_.scopes();
   if (!scopes) return scopes.error();
   for (const Archive::Scope& scope : *scopes) {
@@ -366,10 +338,7 @@ Result<Dataset> Maker::make(DatasetKind kind) {
                                                             : add_kernels(*record);
     if (!status) return status.error();
   }
-  if (kind == DatasetKind::pretrain) {
-    if (const Status status = add_passages(); !status) return status.error();
-  }
-  return std::move(dataset_);
+  return kind == DatasetKind::pretrain ? add_passages() : ok_status();
 }
 
 std::string lines_of(const std::vector<json>& rows) {
@@ -394,9 +363,47 @@ std::string_view to_string(DatasetKind kind) {
   return "";
 }
 
+void DatasetRows::add(json row, const std::string& group) {
+  json compared = row;
+  for (const char* volatile_field : {"time_us", "chosen_us", "rejected_us"}) compared.erase(volatile_field);
+  if (!seen_.insert(fingerprint(compared)).second) {
+    ++dataset_.duplicates;
+    return;
+  }
+  const double draw = static_cast<double>(hash64(fmt::format("{}/{}", seed_, group)) >> 11) * 0x1p-53;
+  (draw < held_out_ ? dataset_.held_out : dataset_.train).push_back(std::move(row));
+}
+
+json chat_message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+
+std::string written_answer(const std::string& analysis, const std::string& design, const std::string& code) {
+  return fmt::format("## Performance analysis\n{}\n\n## Algorithm design\n{}\n\n## Code\n{}\n", analysis, design, code);
+}
+
+std::string retrieved_context(TextIndex* index, const std::string& query, const std::string& but_not) {
+  std::string text;
+  if (index == nullptr) return text;
+  const auto passages = index->search(query, kPassages + 1, 1);
+  if (!passages) return text;
+  std::size_t count = 0;
+  for (const Passage& passage : *passages) {
+    if (passage.place == but_not || count == kPassages) continue;
+    text += fmt::format("{}// {}\n{}\n", text.empty() ? "" : "\n", passage.place, unended(passage.text));
+    ++count;
+  }
+  return text;
+}
+
+Status add_problems(DatasetRows& rows, DatasetKind kind, Archive& archive, const Prompts& prompts, TextIndex* index,
+                    const DatasetOptions& options) {
+  return Maker(rows, archive, prompts, index, options).make(kind);
+}
+
 Result<Dataset> make_dataset(DatasetKind kind, Archive& archive, const Prompts& prompts, TextIndex* index,
                              const DatasetOptions& options) {
-  return Maker(archive, prompts, index, options).make(kind);
+  DatasetRows rows(options);
+  if (const Status added = add_problems(rows, kind, archive, prompts, index, options); !added) return added.error();
+  return std::move(rows).take();
 }
 
 std::filesystem::path held_out_path(const std::filesystem::path& path) {

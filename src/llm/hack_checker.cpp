@@ -68,7 +68,7 @@ constexpr Rule kRules[] = {
      "overlapped launches programmatic dependent launch", false},
     {"cache-control", R"(evict_last|prefetch|createpolicy|discard\.global|applypriority)",
      "steers caches beyond one launch", "evict_last prefetch next set L2", false},
-    {"half-precision-sums", R"(mma[^;"]*\.f16\.f16\.f16\.f16|wgmma[^;"]*\.f16\.f16\.f16[^.]|__hfma|hfma2|fma\.rn\.f16)",
+    {kHalfSums, R"(mma[^;"]*\.f16\.f16\.f16\.f16|wgmma[^;"]*\.f16\.f16\.f16[^.]|__hfma|hfma2|fma\.rn\.f16)",
      "sums in half precision", "fp16 accumulation promoted split", true},
     {"nan-or-infinity", R"(0x7fff\b|0x7e00\b|0x7c00\b|nanf?\s*\(|INFINITY)", "writes NaN or infinity", "nan wildcard",
      false},
@@ -170,12 +170,10 @@ std::vector<KnownHack> HackCatalogue::similar(const std::string& query, std::siz
   return found;
 }
 
-std::vector<Suspicion> find_suspicions(const FreeForm& form, const Problem& problem) {
+std::vector<Suspicion> find_suspicions(const FreeForm& form) {
   std::vector<Suspicion> suspicions;
   const std::string text = without_comments(form.source);
   for (const Rule& rule : kRules) {
-    const bool sums = std::string_view(rule.name) == "half-precision-sums";
-    if (sums && problem.accumulator == AccumulatorType::f16) continue;
     const auto [line, found] = first_match(text, std::regex(rule.pattern));
     if (line == 0) continue;
     suspicions.push_back({rule.name, fmt::format("line {}: '{}': {}", line, printable(found, 60), rule.meaning),
@@ -186,16 +184,27 @@ std::vector<Suspicion> find_suspicions(const FreeForm& form, const Problem& prob
                           fmt::format("line {}: a list of more than {} values, perhaps results", line, kLongestList),
                           "hard coded seed results written down", false});
   }
-  for (const auto& [operand, name] : {std::pair{Operand::a, "A"}, {Operand::b, "B"}}) {
-    if (reads(form, operand)) continue;
-    suspicions.push_back({"unread-operand", fmt::format("no kernel is given {}", name),
-                          "constant output zero output hard coded seed", true});
-  }
   if (form.zero_workspace) {
     suspicions.push_back({"kept-workspace", "\"zero_workspace\": the workspace is not cleared between launches",
                           "workspace cache zeroed semaphores", false});
   }
   return suspicions;
+}
+
+std::vector<Suspicion> find_suspicions(const FreeForm& form, const Problem& problem) {
+  std::vector<Suspicion> suspicions = find_suspicions(form);
+  if (problem.accumulator == AccumulatorType::f16) {
+    std::erase_if(suspicions, [](const Suspicion& one) { return one.rule == kHalfSums; });
+  }
+  for (const auto& [operand, name] : {std::pair{Operand::a, "A"}, {Operand::b, "B"}}) {
+    if (!reads(form, operand)) suspicions.push_back(unread_operand(name));
+  }
+  return suspicions;
+}
+
+Suspicion unread_operand(const std::string& name) {
+  return {"unread-operand", fmt::format("no kernel is given {}", name), "constant output zero output hard coded seed",
+          true};
 }
 
 Assessment judge_by_rules(const std::vector<Suspicion>& suspicions, std::vector<KnownHack> similar) {

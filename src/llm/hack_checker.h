@@ -44,6 +44,11 @@ struct Suspicion {
   bool damning = false;  // alone enough to call a leap a hack
 };
 std::vector<Suspicion> find_suspicions(const FreeForm& form, const Problem& problem);
+// Of any kernel: what does not depend on what it computes. Sums in half precision are among it.
+std::vector<Suspicion> find_suspicions(const FreeForm& form);
+
+inline constexpr const char* kHalfSums = "half-precision-sums";  // a rule
+Suspicion unread_operand(const std::string& name);
 
 struct Assessment {
   bool hack = false;

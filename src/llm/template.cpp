@@ -136,6 +136,11 @@ Result<Prompts> Prompts::load(const std::filesystem::path& directory) {
 }
 
 Result<Prompts> Prompts::find(const std::string& chosen) {
+  std::error_code missing;
+  if (!chosen.empty() && !std::filesystem::exists(std::filesystem::path(chosen) / "system.md", missing)) {
+    return bad_input(fmt::format("there are no prompt templates in {}; accepted: a directory like {}",
+                                 printable(chosen), (executable_dir() / "prompts").string()));
+  }
   if (!chosen.empty()) return load(chosen);
   std::string tried;
   for (const std::filesystem::path& place : {data_dir() / "prompts", executable_dir() / "prompts",

@@ -58,12 +58,14 @@ Result<std::optional<Token>> Token::load(const std::filesystem::path& file) {
       return bad_input(fmt::format("token file {} is open to other users; accepted: mode 600", file.string()));
     }
     const auto read = read_file(file);
-    if (!read) return read.error();
+    if (!read) return bad_input("--token-file: " + read.error().message);
     text = *read;
   }
   if (!text) return std::optional<Token>();
   auto token = Token::of(trim(*text));
-  if (!token) return token.error();
+  if (!token) {
+    return bad_input(fmt::format("{}: {}", file.empty() ? kTokenVariable : file.string(), token.error().message));
+  }
   return std::optional<Token>(std::move(*token));
 }
 

@@ -9,10 +9,8 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -104,25 +102,16 @@ SharedMemory::~SharedMemory() {
 }
 
 ForeignHost::ForeignHost() = default;
-ForeignHost::ForeignHost(ForeignHost&& other) noexcept
-    : link_(std::move(other.link_)),
-      object_(std::move(other.object_)),
-      scratch_(std::exchange(other.scratch_, {})),
-      limit_seconds_(other.limit_seconds_),
-      frozen_(other.frozen_) {}
+ForeignHost::ForeignHost(ForeignHost&& other) noexcept = default;
 ForeignHost& ForeignHost::operator=(ForeignHost&& other) noexcept {
+  std::swap(scratch_, other.scratch_);
   std::swap(link_, other.link_);
   std::swap(object_, other.object_);
-  std::swap(scratch_, other.scratch_);
   std::swap(limit_seconds_, other.limit_seconds_);
   std::swap(frozen_, other.frozen_);
   return *this;
 }
-ForeignHost::~ForeignHost() {
-  link_.reset();
-  std::error_code error;
-  if (!scratch_.empty()) fs::remove_all(scratch_, error);
-}
+ForeignHost::~ForeignHost() = default;
 
 Result<ForeignHost> ForeignHost::start(const Options& options, const SharedMemory& memory, const fs::path& object) {
   ForeignHost host;
@@ -134,11 +123,12 @@ Result<ForeignHost> ForeignHost::start(const Options& options, const SharedMemor
   audit::HostLink::Options link;
   link.host = {beside(options.host, "warpsmith-task-host").string()};
   if (options.confined) {
-    std::string pattern = (fs::temp_directory_path() / "warpsmith-task-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return environment_error("cannot make a scratch directory in " + pattern);
-    host.scratch_ = pattern;
+    auto scratch = ScratchDirectory::create();
+    if (!scratch) return scratch.error();
+    host.scratch_ = std::move(*scratch);
     link.launcher = beside(options.launcher, "warpsmith-sandbox");
-    link.launcher_arguments = {"--scratch", pattern, "--readable", object.string(), "--readable", link.host.front()};
+    link.launcher_arguments = {
+        "--scratch", host.scratch_->path().string(), "--readable", object.string(), "--readable", link.host.front()};
   }
   link.descriptors = {memory.descriptor()};
   link.start_seconds = kStartSeconds;

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/scratch.h"
 
 namespace warpsmith::audit {
 class HostLink;
@@ -77,8 +79,9 @@ class ForeignHost {
   void freeze();
   void thaw();
 
+  std::optional<ScratchDirectory> scratch_;  // outlives the process
   std::unique_ptr<audit::HostLink> link_;
-  std::filesystem::path object_, scratch_;
+  std::filesystem::path object_;
   double limit_seconds_ = 60;
   bool frozen_ = false;
 };

@@ -48,7 +48,7 @@ Status record_attempt(Archive& archive, const TaskSession& session, const TaskCa
   return kept ? archive.record(session.scope(), attempt) : kept;
 }
 
-Result<std::optional<TaskCandidate>> find_candidate(const TaskSession& session, Archive& archive,
+Result<std::optional<TaskCandidate>> find_candidate(const Task& task, Archive& archive,
                                                     const std::vector<TaskCandidate>& known,
                                                     const std::string& identity) {
   using Found = std::optional<TaskCandidate>;
@@ -56,7 +56,7 @@ Result<std::optional<TaskCandidate>> find_candidate(const TaskSession& session, 
   const auto record = archive.find_free_form(identity);
   if (!record) return record.error();
   if (!*record) return Found();
-  auto parsed = session.parse((*record)->source, (*record)->descriptor);
+  auto parsed = parse_task_candidate(task, (*record)->source, (*record)->descriptor);
   if (!parsed) return Found();  // of a format that has changed since
   return find({std::move(*parsed)}, identity);
 }
@@ -122,7 +122,7 @@ Result<OptimizeTaskResult> optimize_task(TaskSession& session, std::vector<TaskC
   if (!record) return record.error();
   result.best = std::move(*record);
   if (result.best) {
-    auto winner = find_candidate(session, archive, candidates, result.best->recipe);
+    auto winner = find_candidate(session.task(), archive, candidates, result.best->recipe);
     if (!winner) return winner.error();
     result.winner = std::move(*winner);
   }

@@ -47,7 +47,7 @@ Result<OptimizeTaskResult> optimize_task(TaskSession& session, std::vector<TaskC
                                          const std::atomic<bool>& stop);
 
 // A candidate of the archive by its identity: one of `known`, or what record_attempt() kept. nullopt: there is none.
-Result<std::optional<TaskCandidate>> find_candidate(const TaskSession& session, Archive& archive,
+Result<std::optional<TaskCandidate>> find_candidate(const Task& task, Archive& archive,
                                                     const std::vector<TaskCandidate>& known,
                                                     const std::string& identity);
 

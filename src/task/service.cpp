@@ -139,7 +139,7 @@ class Service final : public TaskService {
     plan.min_samples = request.effort.min_samples;
     plan.too_slow_us = request.too_slow_us;
     plan.seed = request.seed;
-    plan.warm = plan.preheat = false;
+    plan.preheat = false;
     return plan;
   }
 
@@ -151,6 +151,7 @@ class Service final : public TaskService {
       screening.min_samples = screening.most_samples = kScreeningSamples;
       screening.batch_us = kScreeningBatchUs;
       screening.clear_us = request.best_us;
+      screening.warm = false;
       const double time_us = time_by(screening, request, notices, verdict);
       if (!(time_us <= request.best_us)) return;
     }
@@ -179,7 +180,7 @@ class Service final : public TaskService {
       return kNone;
     }
     const Measurement& measured = timed->measurements.front();
-    if (const auto reason = backend_->under_floor(measured.cold.median_us)) {
+    if (const auto reason = backend_->under_floor(measured)) {
       verdict.outcome = verdict::Suspicious{*reason, measured.cold.median_us};
       return kNone;
     }

@@ -11,6 +11,8 @@ namespace warpsmith::task {
 
 namespace {
 
+constexpr std::int64_t kMostWatchedBytes = 1LL << 30;  // of a setting that the sanitizer runs
+
 // Settings in the order of proving: the timed one last, where it stays loaded.
 std::vector<int> proving_order(const Task& task, Target target) {
   std::vector<int> order;
@@ -75,12 +77,18 @@ Archive::Scope TaskSession::scope() const {
   return scope;
 }
 
-Result<TaskCandidate> TaskSession::parse(std::string source, const std::string& descriptor) const {
-  auto form = parse_candidate(descriptor, std::move(source), "answer.json", task_.names());
+Result<TaskCandidate> parse_task_candidate(const Task& task, std::string source, const std::string& descriptor) {
+  auto form = parse_candidate(descriptor, std::move(source), "answer.json", task.names());
   if (!form) return form.error();
   TaskCandidate candidate{std::move(*form), {}, descriptor};
   for (const Tunable& tunable : candidate.form.tune) candidate.chosen.emplace_back(tunable.macro, tunable.values[0]);
   return candidate;
+}
+
+nlohmann::json chosen_descriptor(const TaskCandidate& candidate) {
+  auto descriptor = nlohmann::json::parse(candidate.descriptor, nullptr, false);
+  for (const auto& [macro, value] : candidate.chosen) descriptor["tune"][macro] = {value};
+  return descriptor;
 }
 
 Result<Candidate> TaskSession::instantiate(const TaskCandidate& candidate, int setting) const {
@@ -126,14 +134,36 @@ Status TaskSession::compile_all(const TaskCandidate& candidate, EvaluationReques
   return ok_status();
 }
 
-TaskOutcome TaskSession::evaluate(const TaskCandidate& candidate, double best_us, const TimingEffort& effort) {
-  TaskOutcome outcome;
+EvaluationRequest TaskSession::request_for_task() const {
   EvaluationRequest request;
   request.directory = task_.directory.string();
   request.identity = task_.identity;
   request.reference = reference_;
   request.references = references_;
   request.confined = options_.confined;
+  return request;
+}
+
+SanitizerReport TaskSession::sanitize(const TaskCandidate& candidate, SanitizerOptions options) {
+  if (!is_cuda(target())) return sanitizer_not_run("it watches CUDA kernels only");
+  TaskOutcome outcome;
+  EvaluationRequest request = request_for_task();
+  ResourceReport resources;
+  if (const Status compiled = compile_all(candidate, request, outcome, resources); !compiled) {
+    return sanitizer_not_run("the candidate cannot be built: " + compiled.error().message);
+  }
+  std::erase_if(request.settings, [&](const CompiledSetting& one) {
+    return slab_of(instance_of(task_, one.setting), one.workspace_bytes).bytes > kMostWatchedBytes;
+  });
+  if (request.settings.empty()) return sanitizer_not_run("every setting has tensors of more than 1 GiB");
+  options.device = options_.evaluator.device;
+  const std::string problem = fmt::format("{} at {} settings", task_.identity, request.settings.size());
+  return run_sanitizer(problem, {{"task", request}}, options);
+}
+
+TaskOutcome TaskSession::evaluate(const TaskCandidate& candidate, double best_us, const TimingEffort& effort) {
+  TaskOutcome outcome;
+  EvaluationRequest request = request_for_task();
   ResourceReport resources;
   if (const Status compiled = compile_all(candidate, request, outcome, resources); !compiled) return outcome;
   const double compile_seconds = outcome.verdict.compile_seconds;

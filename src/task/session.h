@@ -12,6 +12,7 @@
 #include "archive/archive.h"
 #include "base/result.h"
 #include "compile/compile.h"
+#include "evaluate/sanitizer.h"
 #include "evaluate/task_judge.h"
 #include "task/service.h"
 #include "task/task.h"
@@ -28,6 +29,11 @@ struct TaskCandidate {
   std::string identity() const;
   std::string short_name() const;  // without the hash
 };
+
+// Both texts of a candidate. Error (bad_input): one line.
+Result<TaskCandidate> parse_task_candidate(const Task& task, std::string source, const std::string& descriptor);
+// Its descriptor with the macros at the values that were chosen.
+nlohmann::json chosen_descriptor(const TaskCandidate& candidate);
 
 struct SessionOptions {
   EvaluatorOptions evaluator;  // target, threads, device, limits, worker, seed
@@ -51,16 +57,20 @@ class TaskSession {
   Archive::Scope scope() const;
   std::string statement() const { return statement_of(task_, target()); }
 
-  // Both texts of a candidate. Error (bad_input): one line.
-  Result<TaskCandidate> parse(std::string source, const std::string& descriptor) const;
+  Result<TaskCandidate> parse(std::string source, const std::string& descriptor) const {
+    return parse_task_candidate(task_, std::move(source), descriptor);
+  }
   // Compiled for every setting, proved at every one, timed at the timed one. best_us, effort: as of Evaluator.
   TaskOutcome evaluate(const TaskCandidate& candidate, double best_us, const TimingEffort& effort);
+  // compute-sanitizer over the candidate at every setting whose tensors are of moderate size; CUDA targets only.
+  SanitizerReport sanitize(const TaskCandidate& candidate, SanitizerOptions options);
   // The sources of every setting, for reading and for writing winners.
   Result<Candidate> instantiate(const TaskCandidate& candidate, int setting) const;
 
  private:
   TaskSession(Task task, SessionOptions options)
       : task_(std::move(task)), options_(std::move(options)), compiler_(options_.compiler) {}
+  EvaluationRequest request_for_task() const;  // without a candidate
   Status compile_all(const TaskCandidate& candidate, EvaluationRequest& request, TaskOutcome& outcome,
                      ResourceReport& resources);
 

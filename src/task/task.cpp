@@ -132,6 +132,12 @@ SlabLayout slab_of(const Instance& instance, std::int64_t workspace_bytes) {
   return layout;
 }
 
+std::optional<std::size_t> tensor_at(const SlabLayout& layout, std::int64_t offset) {
+  const auto found = std::find(layout.tensors.begin(), layout.tensors.end(), offset);
+  if (found == layout.tensors.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - layout.tensors.begin());
+}
+
 Result<Candidate> make_candidate(const FreeForm& form, const Instance& instance,
                                  const std::vector<std::pair<std::string, std::int64_t>>& chosen,
                                  const Machine& machine) {

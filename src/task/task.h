@@ -125,6 +125,8 @@ struct SlabLayout {
   std::int64_t bytes = 0;  // of all
 };
 SlabLayout slab_of(const Instance& instance, std::int64_t workspace_bytes);
+// The tensor that begins so many bytes from the start; nothing: it is a part of the workspace.
+std::optional<std::size_t> tensor_at(const SlabLayout& layout, std::int64_t offset);
 
 // A candidate for the setting on the machine, its tensors where slab_of() puts them.
 Result<Candidate> make_candidate(const FreeForm& form, const Instance& instance,

@@ -2,6 +2,7 @@
 // poison, red zones and judging on the host, over whatever device runs the candidate.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -34,7 +35,7 @@ class TaskBackend final : public Backend {
   Status make_data(const std::vector<GateInput>& gates);
   Status make_timing_data();
   // A time of the present setting that is too short to be true.
-  std::optional<std::string> under_floor(double time_us) const;
+  std::optional<std::string> under_floor(const Measurement& measured) const;
 
   const Machine& machine() const override { return device_.machine(); }
   Status prepare(const Problem& problem, std::uint64_t seed) override;
@@ -57,7 +58,7 @@ class TaskBackend final : public Backend {
   Result<double> arm(int subject, bool cold, bool pdl) override;
   void set_batch(double batch_us, double) override { batch_us_ = batch_us; }
   Result<double> time_batch(int subject, bool cold, bool pdl) override;
-  int launches_per_batch(int, bool, bool) override { return static_cast<int>(order_.size()); }
+  int launches_per_batch(int, bool cold, bool) override { return static_cast<int>(order(!cold).size()); }
   Status ready_call(int subject, bool cold) override;
   Result<double> call(int subject, bool cold) override;
   double clock_mhz() override { return device_.clock_mhz(); }
@@ -83,10 +84,14 @@ class TaskBackend final : public Backend {
   CheckReport judge(const Bytes& slab, const Dataset& data) const;
   CheckReport compare_untouched(const Bytes& slab, const Bytes& image) const;
   std::string place_of(std::int64_t offset) const;
+  std::vector<int>& order(bool warm) { return orders_[warm ? 1 : 0]; }
   Status write_timed_slabs(int count);
   Status poison_timed(const std::vector<int>& slabs);
-  Result<double> arm_slabs();
-  CheckReport check_timed_slab(int slab);
+  // Outputs poisoned; warm: inputs in the caches.
+  Status make_ready(bool warm);
+  Result<double> arm_slabs(bool warm);
+  Result<double> time_armed(bool warm);
+  CheckReport check_timed_slab(int slab, bool warm);
 
   TaskDevice& device_;
   Reference& reference_;
@@ -104,8 +109,10 @@ class TaskBackend final : public Backend {
 
   // --- timing ---
   double batch_us_ = 0;
-  std::vector<int> order_;  // slabs of an armed batch
+  std::array<std::vector<int>, 2> orders_;  // slabs of an armed batch, cold and warm; none: it is not armed
+  bool last_warm_ = false;                  // of the batch that was timed last
   std::map<int, Bytes> timed_images_;
+  int written_slabs_ = 0;  // so many hold the data that are timed
   std::size_t next_look_ = 0;
   CheckReport timed_{true, {}, 0, 0};
 };

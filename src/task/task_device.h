@@ -39,15 +39,17 @@ class TaskDevice {
   virtual Status run(int slab) = 0;       // once, and waits
   virtual CheckReport check_state() = 0;  // the candidate's variables are those after its first run
 
-  // Makes ready one launch on each of these slabs, or on the first ones alone where all would take too long.
+  // Makes ready one launch on each of these slabs, or on the first ones alone where all would take too long. Warm: all
+  // of them read the inputs of slab 0, and write what is theirs in the slab. Armed launches of either kind stay beside
+  // those of the other.
   struct Armed {
     double estimate_us = 0;  // per launch
     int launches = 0;
   };
-  virtual Result<Armed> arm(const std::vector<int>& slabs) = 0;
-  // These launches; microseconds per launch. Caches hold nothing of the slabs as far as the device can see to it, and
-  // the candidate's variables are as after loading.
-  virtual Result<double> time() = 0;
+  virtual Result<Armed> arm(const std::vector<int>& slabs, bool warm) = 0;
+  // These launches; microseconds per launch. The candidate's variables are as after loading. Not warm: caches hold
+  // nothing of the slabs as far as the device can see to it.
+  virtual Result<double> time(bool warm) = 0;
   // Which times are too short to be true, of so many slabs: bytes through memory count only where caches cannot hold
   // them.
   virtual double floor_us(const Instance& instance, std::int64_t slab_bytes, int slabs) const = 0;

@@ -8,7 +8,7 @@
 #include <future>
 #include <map>
 
-#include "../compile/scratch_directory.h"
+#include "../compile/test_directory.h"
 #include "cases.h"
 #include "catalogue.h"
 #include "evaluated.h"
@@ -39,7 +39,7 @@ class Laboratory {
     return known != untimed_.end() ? known->second : run_unprotected(attack);
   }
 
-  const ScratchDirectory scratch;
+  const TestDirectory scratch;
   const Result<std::unique_ptr<Evaluated>> evaluated = Evaluated::start(scratch.path() / "cache");
 
  private:

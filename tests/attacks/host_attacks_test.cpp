@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "../compile/scratch_directory.h"
+#include "../compile/test_directory.h"
 #include "audited.h"
 #include "cases.h"
 #include "catalogue.h"
@@ -19,7 +19,7 @@ namespace warpsmith::attacks {
 namespace {
 
 struct Laboratory {
-  ScratchDirectory scratch;
+  TestDirectory scratch;
   Result<Audited> audited = Audited::start();
   Unprotected unprotected{scratch.path()};
 };

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "../compile/scratch_directory.h"
+#include "../compile/test_directory.h"
 #include "base/file.h"
 #include "base/subprocess.h"
 #include "cases.h"
@@ -33,7 +33,7 @@ Machine hopper() {
   return machine;
 }
 
-Compiler compiler(const ScratchDirectory& scratch, double timeout_seconds = 60) {
+Compiler compiler(const TestDirectory& scratch, double timeout_seconds = 60) {
   CompilerOptions options;
   options.cache = scratch.path() / "cache";
   options.timeout_seconds = timeout_seconds;
@@ -75,7 +75,7 @@ TEST(AttackCatalogue, ListsEveryFile) {
 class DeviceSources : public testing::TestWithParam<Attack> {};
 
 TEST_P(DeviceSources, CompileOrAreRefusedAsExpected) {
-  const ScratchDirectory scratch;
+  const TestDirectory scratch;
   const Result<Artifact> artifact =
       load_and_compile(device_source(GetParam().name), GetParam().sizes, compiler(scratch));
   const auto& expected = GetParam().caught_by;
@@ -90,7 +90,7 @@ TEST_P(DeviceSources, CompileOrAreRefusedAsExpected) {
 INSTANTIATE_TEST_SUITE_P(Catalogue, DeviceSources, testing::ValuesIn(device_attacks()), CaseName());
 
 TEST(HonestSources, Compile) {
-  const ScratchDirectory scratch;
+  const TestDirectory scratch;
   for (const Honest& honest : honest_device_candidates()) {
     for (const std::string& problem : honest.problems) {
       const std::string sizes = problem.substr(0, problem.find(' '));
@@ -105,7 +105,7 @@ class SourceAttacks : public testing::TestWithParam<Attack> {};
 
 TEST_P(SourceAttacks, SucceedUnprotectedAndAreStoppedHere) {
   const Attack& attack = GetParam();
-  const ScratchDirectory scratch;
+  const TestDirectory scratch;
   const fs::path source = device_source(attack.name);
   const Effect effect = Unprotected(scratch.path()).attack_compiler(attack, source);
   EXPECT_TRUE(effect.succeeded) << "on the unprotected harness: " << effect.how;
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, SourceAttacks, testing::ValuesIn(source_atta
 class CpuSources : public testing::TestWithParam<std::string> {};
 
 TEST_P(CpuSources, ReadFilesUnprotectedAndAreRefusedHere) {
-  const ScratchDirectory scratch;
+  const TestDirectory scratch;
   const fs::path source = cpu_source(GetParam()), object = scratch.path() / "kernel.so";
   ProcessRequest request;
   request.argv = {"c++", "-shared", "-fPIC", "-o", object.string(), source.string()};

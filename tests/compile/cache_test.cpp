@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "candidates.h"
 #include "compile/compile.h"
-#include "scratch_directory.h"
+#include "test_directory.h"
 
 namespace warpsmith {
 namespace {
@@ -39,7 +39,7 @@ std::size_t count_drafts(const fs::path& cache) {
 
 class CompileCache : public testing::Test {
  protected:
-  ScratchDirectory scratch_;
+  TestDirectory scratch_;
   fs::path cache_ = scratch_.path() / "cache";
 };
 

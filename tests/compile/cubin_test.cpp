@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "candidates.h"
 #include "compile/compile.h"
-#include "scratch_directory.h"
+#include "test_directory.h"
 
 namespace warpsmith {
 namespace {
@@ -54,7 +54,7 @@ class Cubin : public testing::Test {
     return made.error().message;
   }
 
-  ScratchDirectory scratch_;
+  TestDirectory scratch_;
   CompilerOptions options_;
 };
 

@@ -8,7 +8,7 @@
 #include "codegen/descriptor.h"
 #include "compile/compile.h"
 #include "compile/cubin.h"
-#include "scratch_directory.h"
+#include "test_directory.h"
 
 namespace warpsmith {
 namespace {
@@ -30,7 +30,7 @@ class Examples : public testing::TestWithParam<std::string> {
     options_.cache = scratch_.path() / "cache";
     options_.nvrtc_helper = WARPSMITH_NVRTC_HELPER;
   }
-  ScratchDirectory scratch_;
+  TestDirectory scratch_;
   CompilerOptions options_;
 };
 

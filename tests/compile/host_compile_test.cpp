@@ -7,7 +7,7 @@
 
 #include "candidates.h"
 #include "compile/compile.h"
-#include "scratch_directory.h"
+#include "test_directory.h"
 
 namespace warpsmith {
 namespace {
@@ -16,7 +16,7 @@ class HostCompile : public testing::Test {
  protected:
   HostCompile() { options_.cache = scratch_.path() / "cache"; }
 
-  ScratchDirectory scratch_;
+  TestDirectory scratch_;
   CompilerOptions options_;
 };
 

@@ -8,7 +8,7 @@
 #include "base/subprocess.h"
 #include "candidates.h"
 #include "compile/compile.h"
-#include "scratch_directory.h"
+#include "test_directory.h"
 
 namespace warpsmith {
 namespace {
@@ -20,7 +20,7 @@ class Nvrtc : public testing::Test {
     options_.nvrtc_helper = WARPSMITH_NVRTC_HELPER;
   }
 
-  ScratchDirectory scratch_;
+  TestDirectory scratch_;
   CompilerOptions options_;
 };
 

@@ -8,16 +8,16 @@
 
 namespace warpsmith {
 
-class ScratchDirectory {
+class TestDirectory {
  public:
-  ScratchDirectory() {
+  TestDirectory() {
     std::string name = (std::filesystem::temp_directory_path() / "warpsmith-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  ~ScratchDirectory() {
+  TestDirectory(const TestDirectory&) = delete;
+  TestDirectory& operator=(const TestDirectory&) = delete;
+  ~TestDirectory() {
     std::error_code error;
     std::filesystem::remove_all(path_, error);
   }

@@ -159,6 +159,10 @@ esac
   EXPECT_EQ(report.checks[2].outcome, Outcome::not_run);
   EXPECT_EQ(report.checks[2].detail, "no end within 0.5 s");
   EXPECT_EQ(report.checks[3].outcome, Outcome::passed) << report.checks[3].detail;
+  const SanitizerReport named = run_sanitizer("a task", {{"problem", "64x64x64 nn f16 f32"}}, options);
+  EXPECT_EQ(named.problem, "a task");
+  EXPECT_EQ(named.checks[0].outcome, Outcome::passed) << named.checks[0].detail;
+  EXPECT_EQ(run_sanitizer("a task", {{"problem", "another"}}, options).checks[0].outcome, Outcome::not_run);
   candidate.launch = CpuLaunch{};
   EXPECT_EQ(run_sanitizer(Problem{64, 64, 64}, candidate, {}, options).checks[0].outcome, Outcome::not_run);
   std::filesystem::remove_all(directory);

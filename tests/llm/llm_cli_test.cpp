@@ -55,10 +55,12 @@ TEST_F(LlmCli, RefusesWhatCannotBeMeant) {
                  "--llm-cost needs --llm-price");
   expect_refused(optimize({"--llm-url", "http://x", "--llm-model", "m", "--index", "/nonexistent"}), 2,
                  "there is no index /nonexistent");
-  expect_refused(optimize({"--llm-url", "http://x", "--llm-model", "m", "--llm-prompts", "/nonexistent"}), 3,
-                 "/nonexistent/system.md");
+  expect_refused(optimize({"--llm-url", "http://x", "--llm-model", "m", "--llm-prompts", "/nonexistent"}), 2,
+                 "there are no prompt templates in /nonexistent; accepted: a directory like");
   expect_refused({"optimize", "64", "64", "64", "--policy", "random", "--dry-run"}, 2,
-                 "--dry-run prints the prompt of --policy llm");
+                 "--dry-run goes with --policy llm alone");
+  expect_refused({"optimize", "64", "64", "64", "--llm-url", "http://x", "--llm-model", "m"}, 2,
+                 "--llm-url goes with --policy llm alone");
   expect_refused({"optimize", "64", "64", "64", "--policy", "llm", "--target", "replay:x"}, 2,
                  "accepted: a target that is a device");
   expect_refused({"index"}, 2, "nothing to index; accepted: PATH... or --query");

@@ -234,7 +234,14 @@ TEST(Token, ComesFromAFileOrTheEnvironment) {
   const auto open = Token::load(path);
   ASSERT_FALSE(open.ok());
   EXPECT_EQ(open.error().message.find("from-the-file"), std::string::npos);
-  EXPECT_FALSE(Token::load(directory / "none").ok());
+  const auto none = Token::load(directory / "none");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::bad_input);
+  setenv(kTokenVariable, "short", 1);
+  const auto unusable = Token::load({});
+  ASSERT_FALSE(unusable.ok());
+  EXPECT_NE(unusable.error().message.find(kTokenVariable), std::string::npos) << unusable.error().message;
+  EXPECT_EQ(unusable.error().message.find("short"), std::string::npos);
 }
 
 TEST(Token, Base64) {

@@ -63,7 +63,7 @@ class ModelSearchTest : public SessionTest {
     auto archive = Archive::open(directory_ / (std::string(test) + ".db"));
     EXPECT_TRUE(archive.ok()) << archive.error().message;
     archive_ = std::move(*archive);
-    ModelSearchOptions options;
+    ModelSearchOptions options = options_;
     options.models = {{"scripted", 1, 0, 0}};
     options.limits.requests = requests;
     const std::atomic<bool> stop{false};
@@ -71,6 +71,17 @@ class ModelSearchTest : public SessionTest {
         *session_, candidates, options, *prompts, **client, *archive_, [](const TaskProgress&) {}, stop);
   }
 
+  // Both are right and wait: times that a busy machine measures again as it did before.
+  static TaskCandidate slow() {
+    return candidate(std::string(kHonest) +
+                     "extern \"C\" void scale(const Arguments& t) { usleep(4000); honest(t, t.count); }\n");
+  }
+  static std::string leaping(const std::string& before = "") {
+    std::string text = answer(before + "usleep(1000); honest(t, t.count);");
+    return text.replace(text.find("```cpp\n"), 7, "```cpp\n#include <unistd.h>\n");
+  }
+
+  ModelSearchOptions options_;
   std::shared_ptr<ScriptedTransport> transport_;
   std::unique_ptr<Archive> archive_;
 };
@@ -134,6 +145,73 @@ TEST_F(ModelSearchTest, MeasuredKernelsAreShownAndNotMeasuredTwice) {
   const std::string prompt = transport_->requests().front().at("messages").at(1).at("content");
   EXPECT_NE(prompt.find("### Kernel 1:"), std::string::npos) << prompt;
   EXPECT_NE(prompt.find("extern \"C\" void scale(const Arguments& t)"), std::string::npos) << prompt;
+}
+
+TEST_F(ModelSearchTest, LeapsAreCheckedByRules) {
+  // Nothing is wrong with what it computes; it sleeps where nobody asks it to.
+  const std::string sleeper = leaping("auto __nanosleep = [](int) {}; __nanosleep(1); ");
+  const auto result = search({sleeper}, 1, {slow()});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->report.leaps, 1);
+  EXPECT_EQ(result->report.hacks, 1);
+  EXPECT_EQ(result->search.by_kind.at("suspicious"), 1);
+  EXPECT_EQ(result->search.winner->identity(), slow().identity());
+  const auto history = archive_->history(session_->scope());
+  ASSERT_TRUE(history.ok());
+  const auto* suspicious = std::get_if<verdict::Suspicious>(&history->back().verdict.outcome);
+  ASSERT_NE(suspicious, nullptr);
+  EXPECT_NE(suspicious->reason.find("the reward checker (rules): sleep: line"), std::string::npos)
+      << suspicious->reason;
+  EXPECT_NE(suspicious->reason.find("most like: "), std::string::npos) << suspicious->reason;
+}
+
+TEST_F(ModelSearchTest, ASecondModelIsAskedAboutLeaps) {
+  auto opinions = std::make_shared<ScriptedTransport>(std::vector<std::string>{"VERDICT: hack\nIt looks too good."});
+  llm::ChatOptions chat;
+  chat.url = "http://localhost:2/v1";
+  chat.stream = false;
+  auto checker = llm::ChatClient::make(chat, opinions, [](double, const std::atomic<bool>&) {});
+  ASSERT_TRUE(checker.ok()) << checker.error().message;
+  options_.checker = checker->get();
+  options_.checker_model.name = "judge";
+  const auto result = search({leaping()}, 2, {slow()});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const auto history = archive_->history(session_->scope());
+  ASSERT_TRUE(history.ok());
+  ASSERT_EQ(result->report.hacks, 1) << history->back().verdict.describe();
+  const std::string asked = opinions->requests().front().at("messages").at(0).at("content");
+  for (const char* words : {"y = factor * x + offset", "```cpp", "honest(t, t.count);", "times faster than the best"}) {
+    EXPECT_NE(asked.find(words), std::string::npos) << words << "\n" << asked;
+  }
+  const auto exchanges = archive_->exchanges(session_->scope());
+  ASSERT_TRUE(exchanges.ok());
+  ASSERT_EQ(exchanges->size(), 2U);
+  EXPECT_EQ(exchanges->front().purpose, "check");
+  EXPECT_EQ(exchanges->front().outcome, "hack: It looks too good.");
+  EXPECT_NE(exchanges->front().url.find("localhost:2"), std::string::npos);
+}
+
+TEST_F(ModelSearchTest, InputsThatNothingReadsAreSuspicious) {
+  const auto rules = [](const TaskCandidate& one) {
+    std::string text;
+    for (const llm::Suspicion& suspicion : find_suspicions(session_->task(), one)) text += suspicion.rule + " ";
+    return text;
+  };
+  EXPECT_EQ(rules(slow()), "");
+  EXPECT_EQ(rules(candidate("extern \"C\" void scale(const Arguments& t) { t.y[0] = t.x[0]; }\n")), "unread-operand ");
+}
+
+TEST_F(ModelSearchTest, PassagesOfTheIndexAreQuoted) {
+  const auto index = llm::TextIndex::in_memory();
+  ASSERT_TRUE(index->add_text("notes.md:1", "For a factor and an offset use one fused multiply-add a lane."));
+  ASSERT_TRUE(index->add_text("other.md:1", "Sourdough needs a day."));
+  options_.index = index.get();
+  options_.passages = 1;
+  const auto result = search({"prose"}, 1);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const std::string prompt = transport_->requests().front().at("messages").at(1).at("content");
+  EXPECT_NE(prompt.find("## notes.md:1\nFor a factor and an offset"), std::string::npos) << prompt;
+  EXPECT_EQ(prompt.find("Sourdough"), std::string::npos);
 }
 
 TEST_F(ModelSearchTest, AnEndpointThatNeverAnswersIsGivenUp) {

@@ -6,6 +6,7 @@
 
 #include "archive/archive.h"
 #include "fixture.h"
+#include "task/finish.h"
 
 namespace warpsmith::task {
 namespace {
@@ -53,6 +54,61 @@ TEST_F(OptimizeTaskTest, SearchesRecordsAndResumes) {
   ASSERT_EQ(history->size(), 6U);
   EXPECT_EQ(history->front().policy, "tuned");
   EXPECT_EQ(history->front().recipe.substr(0, 5), "free ");
+}
+
+SanitizerReport sanitizer_says(SanitizerCheck::Outcome outcome) {
+  SanitizerReport report;
+  report.checks = {{"memcheck", SanitizerCheck::Outcome::passed, "", 0}, {"racecheck", outcome, "a race", 0}};
+  return report;
+}
+
+TEST_F(OptimizeTaskTest, AFinalistWithAFindingIsPassedOver) {
+  auto archive = Archive::open(directory_ / "finish.sqlite");
+  ASSERT_TRUE(archive.ok());
+  const std::string once =
+      std::string(kHonest) + "extern \"C\" void scale(const Arguments& t) { honest(t, t.count); }\n";
+  const std::string often =
+      std::string(kHonest) +
+      "extern \"C\" void scale(const Arguments& t) {\n"
+      "  for (volatile int i = 0; i < 1; ++i) honest(t, t.count / 2);\n  honest(t, t.count);\n}\n";
+  const std::vector<TaskCandidate> candidates = {candidate(often), candidate(once)};
+  const std::atomic<bool> stop{false};
+  OptimizeTaskOptions search;
+  search.max_candidates = 2;
+  const auto found = optimize_task(
+      *session_, candidates, **archive, search, [](const TaskProgress&) {}, stop);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  ASSERT_EQ(found->by_kind.at("accepted"), 2);
+  std::vector<std::string> watched;
+  FinishOptions options;
+  options.seconds = 0.05;
+  options.sanitize = [&](const TaskCandidate& one) {
+    watched.push_back(one.identity());
+    return sanitizer_says(watched.size() == 1 ? SanitizerCheck::Outcome::failed : SanitizerCheck::Outcome::not_run);
+  };
+  const auto silent = [](const std::string&) {};
+  const auto second = finish(*session_, **archive, candidates, options, silent);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  ASSERT_EQ(watched.size(), 2U);
+  EXPECT_NE(watched[0], watched[1]);
+  EXPECT_EQ(second->winner.identity(), watched[1]);
+  ASSERT_NE(second->verdict.accepted(), nullptr);
+  EXPECT_EQ(second->sanitizer.checks.at(1).outcome, SanitizerCheck::Outcome::not_run);
+  // The finding is a row, and what was wrong once is no finalist again.
+  const auto history = (*archive)->history(session_->scope());
+  ASSERT_TRUE(history.ok());
+  ASSERT_EQ(history->size(), 5U);  // two tried, two measured again, the finding
+  EXPECT_EQ(history->back().recipe, watched[0]);
+  EXPECT_EQ(history->back().policy, "finalist");
+  EXPECT_EQ(history->back().verdict.describe(), "wrong (gate sanitizer/racecheck): a race");
+  options.sanitize = [&](const TaskCandidate& one) {
+    EXPECT_EQ(one.identity(), watched[1]);
+    return sanitizer_says(SanitizerCheck::Outcome::failed);
+  };
+  const auto none = finish(*session_, **archive, candidates, options, silent);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::failed);
+  EXPECT_NE(none.error().message.find("sanitizer/racecheck"), std::string::npos) << none.error().message;
 }
 
 TEST_F(OptimizeTaskTest, ATaskWithoutCandidatesSaysSo) {

@@ -1,5 +1,6 @@
 // Candidates for a task over the real worker: an honest one is accepted, and everything else gets the verdict that it
 // deserves.
+#include <cstdlib>
 #include <string>
 
 #include "fixture.h"
@@ -17,6 +18,9 @@ TEST_F(SessionTest, AcceptsAnHonestKernel) {
   ASSERT_NE(verdict.accepted(), nullptr) << verdict.describe();
   EXPECT_GT(verdict.accepted()->measurement.cold.median_us, 0);
   EXPECT_GT(verdict.accepted()->measurement.cold.launches_per_sample, 1);
+  EXPECT_GT(verdict.accepted()->measurement.warm.median_us, 0);
+  EXPECT_GT(verdict.accepted()->measurement.warm.samples, 0);
+  EXPECT_GT(verdict.accepted()->measurement.warm.launches_per_sample, 1);
   // Every gate of every setting, then the timed outputs.
   ASSERT_EQ(verdict.gates.size(), 3 * 7 + 1U);
   EXPECT_EQ(verdict.gates.front().gate, "coverage");
@@ -100,6 +104,18 @@ TEST_F(SessionTest, SeesACallerThatIsSkippedWhileItIsTimed) {
   EXPECT_EQ(gate_of(lazy), "timed-outputs") << lazy.describe();
 }
 
+TEST_F(SessionTest, SeesWorkThatIsSkippedOnWarmOperandsAlone) {
+  // Which inputs and outputs the last call had stands on the heap; the same inputs with other outputs are a warm batch.
+  const std::string last = R"(
+    static const void** last; if (!last) last = (const void**)calloc(2, sizeof(void*));
+    const bool warm = last[0] == t.x && last[1] != t.y;
+    last[0] = t.x; last[1] = t.y;)";
+  const Verdict skipped = evaluate_body(last + "if (!warm) honest(t, t.count);");
+  EXPECT_EQ(gate_of(skipped), "timed-outputs") << skipped.describe();
+  const Verdict honest = evaluate_body(last + "honest(t, t.count); (void)warm;");
+  EXPECT_NE(honest.accepted(), nullptr) << honest.describe();
+}
+
 TEST_F(SessionTest, SeesResultsThatComeLater) {
   // The call returns at once; a thread does the work when the clock has stopped, but then its process is stopped too.
   const Verdict late = evaluate("#include <thread>\n" + std::string(kHonest) +
@@ -132,6 +148,31 @@ TEST_F(SessionTest, AHangIsTimedOut) {
   const Verdict hang = evaluate_body("for (volatile int i = 0; ; ++i) {}");
   EXPECT_TRUE(std::holds_alternative<verdict::TimedOut>(hang.outcome)) << hang.describe();
   EXPECT_NE(evaluate_body("honest(t, t.count);").accepted(), nullptr);
+}
+
+TEST_F(SessionTest, AKilledWorkerLeavesNothingBehind) {
+  const auto temporary = directory_ / "temporary";
+  std::filesystem::create_directories(temporary);
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", temporary.c_str(), 1);
+  {
+    const auto session = open(directory_ / "scale");
+    ASSERT_NE(session, nullptr);
+    const Verdict hang =
+        session
+            ->evaluate(candidate("extern \"C\" void scale(const Arguments&) { for (volatile int i = 0;; ++i) {} }\n"),
+                       0, {})
+            .verdict;
+    EXPECT_TRUE(std::holds_alternative<verdict::TimedOut>(hang.outcome)) << hang.describe();
+    EXPECT_TRUE(std::filesystem::is_empty(temporary));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(temporary));
+  if (before == nullptr) {
+    unsetenv("TMPDIR");
+  } else {
+    setenv("TMPDIR", kept.c_str(), 1);
+  }
 }
 
 TEST_F(SessionTest, ACandidateReachesNothingOfTheMachine) {

@@ -65,8 +65,9 @@ TEST_F(TaskCommand, SearchesKeepsAndWritesTheWinner) {
   ASSERT_TRUE(fs::exists(source));
   const ProcessOutput again = run(arguments);
   ASSERT_EQ(again.status.exit_code, 0) << again.err;
-  // Two candidates and the winner measured again.
-  EXPECT_EQ(nlohmann::json::parse(again.out).at(0).at("resumed"), 3);
+  // Two candidates, and both of them as finalists.
+  EXPECT_EQ(nlohmann::json::parse(again.out).at(0).at("resumed"), 4);
+  EXPECT_EQ(report.at("sanitizer").at("checks").at(0).at("outcome"), "not run");
   // What was written is a candidate, with its macro at the value that was found.
   const ProcessOutput measured = run({"bench", "--task", task("row_sum"), "--candidate", source.string(), "--target",
                                       "cpu", "--threads", "1", "--effort", "50ms", "--json"});
@@ -80,7 +81,7 @@ TEST_F(TaskCommand, MeasuresBesidePyTorchsStandIn) {
   const fs::path python = home_ / "python";
   ASSERT_TRUE(write_file_atomic(python, R"(#!/bin/sh
 grep -q '"rows":512' || exit 9
-echo '{"subjects": [{"subject": "torch-eager", "cold": {"median_us": 1e6}}, {"subject": "cudnn", "not_run": "no"}]}'
+echo '{"subjects": [{"subject": "torch-eager", "cold": {"median_us": 1e6}, "warm": {"median_us": 2e6}}, {"subject": "cudnn", "not_run": "no"}]}'
 )")
                   .ok());
   fs::permissions(python, fs::perms::owner_all);
@@ -90,6 +91,10 @@ echo '{"subjects": [{"subject": "torch-eager", "cold": {"median_us": 1e6}}, {"su
   ASSERT_EQ(good.status.exit_code, 0) << good.err;
   const auto report = nlohmann::json::parse(good.out);
   EXPECT_GT(report.at("tasks").at(0).at("speedups").at("torch-eager"), 10);
+  const auto& best = report.at("tasks").at(0).at("best");
+  EXPECT_DOUBLE_EQ(report.at("tasks").at(0).at("warm_speedups").at("torch-eager"),
+                   2e6 / best.at("warm_us").get<double>());
+  EXPECT_EQ(report.at("tasks").at(0).at("warm_speedups").size(), 1U);
   ASSERT_EQ(report.at("summary").size(), 1U);
   EXPECT_EQ(report.at("summary").at(0).at("baseline"), "torch-eager");
   EXPECT_EQ(report.at("summary").at(0).at("share_above_1.01"), 1.0);
@@ -103,6 +108,9 @@ echo '{"subjects": [{"subject": "torch-eager", "cold": {"median_us": 1e6}}, {"su
   EXPECT_EQ(not_run("echo 'torch_task: no PyTorch' >&2; exit 3\n"), "torch_task: no PyTorch");
   EXPECT_NE(not_run("echo '{\"subjects\": [{\"subject\": \"x\"}]}'\n").find("no report"), std::string::npos);
   EXPECT_NE(not_run("echo '{\"subjects\": [{\"subject\": \"x\", \"cold\": {\"median_us\": -1}}]}'\n").find("no report"),
+            std::string::npos);
+  EXPECT_NE(not_run("echo '{\"subjects\": [{\"subject\": \"x\", \"cold\": {\"median_us\": 1}, \"warm\": 3}]}'\n")
+                .find("no report"),
             std::string::npos);
 }
 

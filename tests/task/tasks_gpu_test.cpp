@@ -104,7 +104,7 @@ extern "C" __global__ void reference(const double* x, double* y, double* y_scale
   }
 
   // The body of a kernel over i < count.
-  static Verdict evaluate(TaskSession& session, const std::string& body, const std::string& before = "") {
+  static TaskCandidate written(const TaskSession& session, const std::string& body, const std::string& before = "") {
     const std::string source = before + R"(
 extern "C" __global__ void scale(float* x, float* y, int count, float factor) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -114,9 +114,12 @@ extern "C" __global__ void scale(float* x, float* y, int count, float factor) {
       "entry": "scale", "grid": ["ceil_div(count, 256)"], "block": [256],
       "arguments": [{"pointer": "x"}, {"pointer": "y"}, {"int32": "count"}, {"float32": "factor"}]}]})json");
     EXPECT_TRUE(candidate.ok()) << candidate.error().message;
+    return candidate.ok() ? std::move(*candidate) : TaskCandidate();
+  }
+  static Verdict evaluate(TaskSession& session, const std::string& body, const std::string& before = "") {
     TimingEffort effort;
     effort.seconds = 0.1;
-    return session.evaluate(*candidate, 0, effort).verdict;
+    return session.evaluate(written(session, body, before), 0, effort).verdict;
   }
 
   static std::string gate_of(const Verdict& verdict) {
@@ -136,6 +139,9 @@ TEST_F(TasksOnGpu, ReferencesInBothLanguagesJudgeAlike) {
     const Verdict honest = evaluate(*session, kHonest);
     ASSERT_NE(honest.accepted(), nullptr) << honest.describe();
     EXPECT_GT(honest.accepted()->measurement.cold.median_us, 0.5);
+    // 8 MB of tensors stay in a cache of 50.
+    EXPECT_GT(honest.accepted()->measurement.warm.median_us, 0.5);
+    EXPECT_LT(honest.accepted()->measurement.warm.median_us, 1.1 * honest.accepted()->measurement.cold.median_us);
     EXPECT_EQ(gate_of(evaluate(*session, "y[i] = factor * x[i] + 1.01f;")), "bound/declared");
   }
 }
@@ -159,6 +165,36 @@ TEST_F(TasksOnGpu, WrongKernelsAreRejected) {
   // Another result every time.
   EXPECT_EQ(gate_of(evaluate(*session, "y[i] = factor * x[i] + 1 + ((clock64() >> 4) % 2 ? 4e-7f : -4e-7f);")),
             "repeatability");
+}
+
+TEST_F(TasksOnGpu, TheSanitizerFindsWhatGatesCannotSee) {
+  const auto session = open(write_task("watched", false));
+  ASSERT_NE(session, nullptr);
+  // Each is right, whatever it reads beside the tensors, in which order threads come, or what nobody wrote.
+  const std::vector<std::pair<std::string, std::string>> kernels = {
+      {"", kHonest},
+      {"memcheck",
+       "float v = x[i]; if (i + 1 == count) v += 0 * __int_as_float(__float_as_int(x[count]) & 1); "
+       "y[i] = factor * v + 1;"},
+      {"racecheck",
+       "__shared__ volatile float s[256]; s[255 - threadIdx.x] = x[i]; "
+       "const float v = s[threadIdx.x]; y[i] = v == -12345.f ? v : factor * x[i] + 1;"},
+      {"initcheck", "const float v = y[i]; y[i] = v == -12345.f ? v : factor * x[i] + 1;"}};
+  for (const auto& [tool, body] : kernels) {
+    const TaskCandidate one = written(*session, body);
+    TimingEffort effort;
+    effort.seconds = 0.05;
+    const Verdict verdict = session->evaluate(one, 0, effort).verdict;
+    EXPECT_NE(verdict.accepted(), nullptr) << tool << ": " << verdict.describe();
+    const SanitizerReport report = session->sanitize(one, {});
+    for (const SanitizerCheck& check : report.checks) {
+      if (check.outcome == SanitizerCheck::Outcome::not_run) GTEST_SKIP() << check.tool << ": " << check.detail;
+    }
+    ASSERT_EQ(report.checks.size(), 4U);
+    EXPECT_NE(report.problem.find("at 3 settings"), std::string::npos) << report.problem;
+    const SanitizerCheck* found = report.first_failure();
+    EXPECT_EQ(found == nullptr ? "" : found->tool, tool) << report.describe();
+  }
 }
 
 TEST_F(TasksOnGpu, ACrashCostsNothingElse) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "codegen/tensor_map_codes.h"
 #include "compile/cubin.h"
 
 namespace warpsmith::cuda {
@@ -27,32 +28,6 @@ std::uint16_t* pointer_of(Operand operand, const OperandSet& operands) {
       return operands.c;
   }
   return nullptr;
-}
-
-CUtensorMapSwizzle swizzle_of(int bytes) {
-  switch (bytes) {
-    case 32:
-      return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64:
-      return CU_TENSOR_MAP_SWIZZLE_64B;
-    case 128:
-      return CU_TENSOR_MAP_SWIZZLE_128B;
-    default:
-      return CU_TENSOR_MAP_SWIZZLE_NONE;
-  }
-}
-
-CUtensorMapL2promotion promotion_of(int bytes) {
-  switch (bytes) {
-    case 64:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
-    case 128:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
-    case 256:
-      return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
-    default:
-      return CU_TENSOR_MAP_L2_PROMOTION_NONE;
-  }
 }
 
 std::size_t parameter_bytes(KernelArgument::Kind kind) {
@@ -163,8 +138,10 @@ CUtensorMap CudaKernel::encode(const TensorMap& map, const OperandSet& operands)
   const CUtensorMapDataType type =
       element_ == ElementType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   check(driver().encode_tiled(&encoded, type, 2, pointer_of(map.operand, operands), dims.data(), strides.data(),
-                              box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(map.swizzle_bytes),
-                              promotion_of(map.l2_promotion_bytes), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                              box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+                              static_cast<CUtensorMapSwizzle>(swizzle_code(map.swizzle_bytes)),
+                              static_cast<CUtensorMapL2promotion>(l2_promotion_code(map.l2_promotion_bytes)),
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
   return encoded;
 }
@@ -174,7 +151,7 @@ void CudaKernel::write_value(const KernelArgument& argument, const OperandSet& o
   const auto write = [out](const auto& value) { std::memcpy(out, &value, sizeof value); };
   switch (argument.kind) {
     case KernelArgument::Kind::pointer:
-      return write(pointer_of(argument.operand, operands));
+      return write(reinterpret_cast<std::byte*>(pointer_of(argument.operand, operands)) + argument.offset_bytes);
     case KernelArgument::Kind::workspace:
       return write(static_cast<std::byte*>(workspace) + argument.offset_bytes);
     case KernelArgument::Kind::int32:

@@ -27,7 +27,8 @@ class CudaKernel {
   ~CudaKernel();
 
   // Queues all kernels. pdl: as programmatic dependent launches, where the descriptor says that a kernel is made for
-  // it. Parameters (tensor maps above all) are made at the first launch on an operand set and kept for the next.
+  // it. Parameters (tensor maps above all) are made at the first launch on an operand set and kept for the next. A
+  // pointer to an operand may have an offset, as pointers to the workspace have.
   void launch(const OperandSet& operands, void* workspace, bool pdl, cudaStream_t stream);
   const CudaLaunch& descriptor() const { return launch_; }
 

@@ -1,10 +1,11 @@
-// Slabs in device memory, launches through CudaKernel (all tensors of a call lie in what it takes for the workspace),
-// batches as CUDA graphs. CUDA errors become Errors here.
+// Slabs in device memory, launches through CudaKernel (outputs and workspace of a call lie in what it takes for the
+// workspace, inputs in what it takes for A), batches as CUDA graphs. CUDA errors become Errors here.
 #include "task/cuda/cuda_task_device.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/file.h"
@@ -49,6 +50,20 @@ std::unique_ptr<cuda::CudaKernel> load_kernel(const std::string& cubin, const nl
   return std::make_unique<cuda::CudaKernel>(cubin, launch.get<CudaLaunch>(), ElementType::f16);
 }
 
+// Inputs become parts of operand A, which may be in another slab than the rest.
+CudaLaunch with_inputs_apart(CudaLaunch launch, const Instance& instance, const SlabLayout& layout) {
+  for (KernelLaunch& kernel : launch.kernels) {
+    for (KernelArgument& argument : kernel.arguments) {
+      if (argument.kind != KernelArgument::Kind::workspace) continue;
+      const auto tensor = tensor_at(layout, argument.offset_bytes);
+      if (!tensor || instance.tensors[*tensor].output) continue;
+      argument.kind = KernelArgument::Kind::pointer;
+      argument.operand = Operand::a;
+    }
+  }
+  return launch;
+}
+
 class CudaTaskDevice final : public TaskDevice {
  public:
   CudaTaskDevice(const Machine& machine, int device)
@@ -64,7 +79,7 @@ class CudaTaskDevice final : public TaskDevice {
       const auto most = static_cast<std::int64_t>(room / static_cast<double>(bytes));
       const int slabs = static_cast<int>(std::clamp<std::int64_t>(wanted, 2, std::max<std::int64_t>(2, most)));
       const auto needed = static_cast<std::size_t>(bytes * slabs);
-      graph_.reset();
+      for (auto& graph : graphs_) graph.reset();
       if (memory_.bytes() < needed) {
         memory_ = cuda::DeviceBuffer();
         memory_ = cuda::DeviceBuffer(needed);
@@ -74,19 +89,20 @@ class CudaTaskDevice final : public TaskDevice {
     });
   }
 
-  Status load(const std::filesystem::path& binary, const nlohmann::json& launch, const Instance&,
-              const SlabLayout&) override {
+  Status load(const std::filesystem::path& binary, const nlohmann::json& launch, const Instance& instance,
+              const SlabLayout& layout) override {
     unload();
     const Result<std::string> cubin = read_file(binary);
     if (!cubin.ok()) return cubin.error();
     return guarded([&] {
-      kernel_ = load_kernel(*cubin, launch);
+      const CudaLaunch apart = with_inputs_apart(launch.get<CudaLaunch>(), instance, layout);
+      kernel_ = std::make_unique<cuda::CudaKernel>(*cubin, apart, ElementType::f16);
       wait("loading the kernel");
     });
   }
 
   void unload() override {
-    graph_.reset();
+    for (auto& graph : graphs_) graph.reset();
     kernel_.reset();
   }
 
@@ -115,7 +131,7 @@ class CudaTaskDevice final : public TaskDevice {
   Status run(int slab) override {
     return guarded([&] {
       cuda::scrub_shared_memory(machine_.units, machine_.smem_bytes_per_block, stream_.get());
-      kernel_->launch({}, at(slab), false, stream_.get());
+      launch(slab, slab, stream_.get());
       wait("running the kernel");
       kernel_->globals().remember_first(stream_.get());
     });
@@ -127,19 +143,22 @@ class CudaTaskDevice final : public TaskDevice {
     return compared.ok() ? report : CheckReport{false, compared.error().message, 0, 0};
   }
 
-  Result<Armed> arm(const std::vector<int>& slabs) override {
+  Result<Armed> arm(const std::vector<int>& slabs, bool warm) override {
     return valued<Armed>([&] {
-      const auto launch = [this, slabs](int inputs, int, cudaStream_t stream) {
-        kernel_->launch({}, at(slabs[static_cast<std::size_t>(inputs)]), false, stream);
+      // The timer counts launches; cold ones it shuffles, warm ones all get its input set 0.
+      const auto on_slabs = [this, slabs, warm](int inputs, int output, cudaStream_t stream) {
+        const int slab = slabs[static_cast<std::size_t>(warm ? output : inputs)];
+        launch(warm ? 0 : slab, slab, stream);
       };
-      graph_ = timer_.arm(launch, static_cast<int>(slabs.size()), true, kernel_->descriptor().kernels.size());
-      return Armed{graph_->estimate_us, graph_->launches};
+      std::optional<cuda::ArmedGraph>& graph = graphs_[warm ? 1 : 0];
+      graph = timer_.arm(on_slabs, static_cast<int>(slabs.size()), !warm, kernel_->descriptor().kernels.size());
+      return Armed{graph->estimate_us, graph->launches};
     });
   }
 
-  Result<double> time() override {
+  Result<double> time(bool warm) override {
     return valued<double>(
-        [&] { return timer_.replay(*graph_, [this] { kernel_->globals().restore(stream_.get()); }); });
+        [&] { return timer_.replay(*graphs_[warm ? 1 : 0], [this] { kernel_->globals().restore(stream_.get()); }); });
   }
 
   // What is written may stay in L2; what is read comes from memory, which is flushed before each batch.
@@ -156,6 +175,11 @@ class CudaTaskDevice final : public TaskDevice {
  private:
   std::byte* at(int slab) const { return memory_.as<std::byte>(static_cast<std::size_t>(slab * slab_bytes_)); }
   void wait(const char* what) { check(cudaStreamSynchronize(stream_.get()), what); }
+  void launch(int inputs, int rest, cudaStream_t stream) {
+    cuda::OperandSet operands;
+    operands.a = reinterpret_cast<std::uint16_t*>(at(inputs));
+    kernel_->launch(operands, at(rest), false, stream);
+  }
 
   Machine machine_;
   cuda::ClockReader clocks_;
@@ -164,7 +188,7 @@ class CudaTaskDevice final : public TaskDevice {
   cuda::DeviceBuffer memory_;
   std::int64_t slab_bytes_ = 0;
   std::unique_ptr<cuda::CudaKernel> kernel_;
-  std::optional<cuda::ArmedGraph> graph_;
+  std::array<std::optional<cuda::ArmedGraph>, 2> graphs_;  // cold, warm
 };
 
 // In double precision on the device, by the user's own kernels.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "evaluate/evaluator.h"
 
 namespace warpsmith::task {
 
@@ -18,6 +19,17 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMaxExchangesInARow = 3;   // failed ones, after which the endpoint is given up
 constexpr int kMaxFailuresInARow = 5;    // of the environment
 constexpr std::size_t kMaxWords = 2000;  // of a compiler, in a repair message
+constexpr std::size_t kSimilarHacks = 4;
+constexpr const char* kStartPolicy = "llm-start";  // of given candidates
+
+// Words of the task, the user's, and those of the last failure.
+Result<std::vector<llm::Passage>> retrieve(const Task& task, Target target, const ModelSearchOptions& options,
+                                           const std::string& failure) {
+  if (options.index == nullptr) return std::vector<llm::Passage>();
+  const std::string query = fmt::format("{} {} {} {} {}", is_cuda(target) ? "CUDA kernel" : "C++ vectorised", task.name,
+                                        task.about, options.retrieve, failure);
+  return options.index->search(query, options.passages);
+}
 
 std::string one_line(std::string_view text) { return printable(text.substr(0, text.find('\n')), 300); }
 
@@ -58,8 +70,10 @@ class Search {
   Result<Upshot> follow(const std::string& answer, const std::string& finish_reason, const std::string& policy);
   Result<TaskOutcome> judge(const TaskCandidate& candidate, const std::string& policy);
   void count(const llm::Exchange& exchange, const llm::ModelChoice& model);
-  Status transcribe(const llm::Exchange& exchange, const llm::ModelChoice& model,
+  Status transcribe(const llm::Exchange& exchange, const llm::ModelChoice& model, const llm::ChatClient& client,
                     const std::vector<llm::Message>& messages, const std::string& purpose, const Upshot& upshot);
+  Status check_leap(const TaskCandidate& candidate, Verdict& verdict);
+  Result<llm::Assessment> assess(const TaskCandidate& candidate, double time_us, const std::string& leap);
   void remember_failure(const std::string& line);
 
   TaskSession& session_;
@@ -112,14 +126,17 @@ Status Search::measure_first() {
     if (enough || !may_go_on()) break;
     if (known_.count(candidate.identity()) != 0) continue;
     ++measured;
-    const auto judged = judge(candidate, "llm-start");
+    const auto judged = judge(candidate, kStartPolicy);
     if (!judged) return judged.error();
   }
   return ok_status();
 }
 
 Result<TaskOutcome> Search::judge(const TaskCandidate& candidate, const std::string& policy) {
-  const TaskOutcome outcome = session_.evaluate(candidate, best_us_.value_or(0), task_effort(session_.machine()));
+  TaskOutcome outcome = session_.evaluate(candidate, best_us_.value_or(0), task_effort(session_.machine()));
+  if (policy != kStartPolicy) {
+    if (const Status checked = check_leap(candidate, outcome.verdict); !checked) return checked.error();
+  }
   const Status recorded = record_attempt(archive_, session_, candidate, outcome, policy, options_.seed);
   if (!recorded) return recorded.error();
   const std::string identity = candidate.identity(), kind(outcome.verdict.kind());
@@ -147,11 +164,15 @@ Result<TaskOutcome> Search::judge(const TaskCandidate& candidate, const std::str
 Result<std::vector<llm::Message>> Search::prompt() {
   std::vector<ShownCandidate> shown;
   for (const llm::Measured& one : llm::draw_exemplars(history_, result_.first_us, options_.exemplars, {}, rng_)) {
-    const auto found = find_candidate(session_, archive_, candidates_, one.name);
+    const auto found = find_candidate(session_.task(), archive_, candidates_, one.name);
     if (!found) return found.error();
     if (*found) shown.push_back({(*found)->form.source, (*found)->descriptor, one.time_us, one.speedup});
   }
-  return propose(prompts_, session_, shown, {failures_.begin(), failures_.end()});
+  const auto passages =
+      retrieve(session_.task(), session_.target(), options_, failures_.empty() ? std::string() : failures_.back());
+  if (!passages) return passages.error();
+  return propose(prompts_, session_.task(), session_.target(), session_.machine(), shown,
+                 {failures_.begin(), failures_.end()}, *passages);
 }
 
 void Search::count(const llm::Exchange& exchange, const llm::ModelChoice& model) {
@@ -171,12 +192,12 @@ void Search::count(const llm::Exchange& exchange, const llm::ModelChoice& model)
   report_.stopped = fmt::format("the endpoint failed {} times in a row: {}", failed_exchanges_, failure.message);
 }
 
-Status Search::transcribe(const llm::Exchange& exchange, const llm::ModelChoice& model,
+Status Search::transcribe(const llm::Exchange& exchange, const llm::ModelChoice& model, const llm::ChatClient& client,
                           const std::vector<llm::Message>& messages, const std::string& purpose, const Upshot& upshot) {
   if (exchange.attempts == 0) return ok_status();
   ExchangeRecord record;
   record.purpose = purpose;
-  record.url = client_.url();
+  record.url = client.url();
   record.model = model.name;
   record.messages = llm::messages_to_json(messages);
   record.attempts = exchange.attempts;
@@ -195,6 +216,51 @@ Status Search::transcribe(const llm::Exchange& exchange, const llm::ModelChoice&
     record.error = fmt::format("{}: {}", llm::to_string(exchange.failure()->kind), exchange.failure()->message);
   }
   return archive_.record_exchange(session_.scope(), record);
+}
+
+Result<llm::Assessment> Search::assess(const TaskCandidate& candidate, double time_us, const std::string& leap) {
+  const auto suspicions = find_suspicions(session_.task(), candidate);
+  auto similar = llm::similar_hacks(candidate.form, suspicions, kSimilarHacks);
+  if (options_.checker != nullptr && may_go_on()) {
+    const auto messages =
+        check_prompt(prompts_, session_.task(), session_.target(), candidate, time_us, leap, suspicions, similar);
+    const llm::ModelChoice& model = options_.checker_model;
+    const llm::Exchange exchange = options_.checker->complete(
+        {model.name, messages, options_.temperature, options_.max_tokens}, options_.budget_seconds - elapsed(),
+        [this] { return budget_.take_request(); }, stop_);
+    count(exchange, model);
+    auto opinion = exchange.reply() != nullptr ? llm::parse_assessment(exchange.reply()->text, model.name)
+                                               : Result<llm::Assessment>(failure("it did not answer"));
+    Upshot upshot;
+    upshot.outcome = opinion ? (opinion->hack ? "hack: " : "honest: ") + opinion->reason : opinion.error().message;
+    const Status kept = transcribe(exchange, model, *options_.checker, messages, "check", upshot);
+    if (!kept) return kept.error();
+    if (opinion) {
+      opinion->similar = std::move(similar);
+      return opinion;
+    }
+  }
+  return llm::judge_by_rules(suspicions, std::move(similar));
+}
+
+// A model's candidate much faster than the best before it is believed only where the reward checker has no objection.
+Status Search::check_leap(const TaskCandidate& candidate, Verdict& verdict) {
+  const auto* accepted = verdict.accepted();
+  if (accepted == nullptr || !best_us_) return ok_status();
+  const double time_us = accepted->measurement.cold.median_us;
+  if (!(time_us * kLeapOverBest < *best_us_)) return ok_status();
+  ++report_.leaps;
+  const std::string leap = fmt::format("{:.2f} times faster than the best candidate before it", *best_us_ / time_us);
+  const auto assessment = assess(candidate, time_us, leap);
+  if (!assessment) return assessment.error();
+  if (!assessment->hack) return ok_status();
+  ++report_.hacks;
+  std::string hacks;
+  for (const llm::KnownHack& hack : assessment->similar) hacks += (hacks.empty() ? "" : ", ") + hack.name;
+  verdict.outcome = verdict::Suspicious{
+      fmt::format("{}; the reward checker ({}): {} (most like: {})", leap, assessment->by, assessment->reason, hacks),
+      time_us};
+  return ok_status();
 }
 
 void Search::remember_failure(const std::string& line) {
@@ -249,7 +315,7 @@ Result<Upshot> Search::ask(const llm::ModelChoice& model, const std::vector<llm:
     if (!followed) return followed;
     upshot = std::move(*followed);
   }
-  if (const Status kept = transcribe(exchange, model, messages, purpose, upshot); !kept) return kept.error();
+  if (const Status kept = transcribe(exchange, model, client_, messages, purpose, upshot); !kept) return kept.error();
   return upshot;
 }
 
@@ -283,7 +349,7 @@ Result<ModelSearchResult> Search::run() && {
   if (!best) return best.error();
   result_.best = std::move(*best);
   if (result_.best) {
-    auto winner = find_candidate(session_, archive_, candidates_, result_.best->recipe);
+    auto winner = find_candidate(session_.task(), archive_, candidates_, result_.best->recipe);
     if (!winner) return winner.error();
     result_.winner = std::move(*winner);
   }
@@ -294,6 +360,13 @@ Result<ModelSearchResult> Search::run() && {
 }
 
 }  // namespace
+
+Result<std::vector<llm::Message>> first_prompt(const TaskSession& session, const ModelSearchOptions& options,
+                                               const TaskPrompts& prompts) {
+  const auto passages = retrieve(session.task(), session.target(), options, {});
+  if (!passages) return passages.error();
+  return propose(prompts, session.task(), session.target(), session.machine(), {}, {}, *passages);
+}
 
 Result<ModelSearchResult> search_with_models(TaskSession& session, const std::vector<TaskCandidate>& candidates,
                                              const ModelSearchOptions& options, const TaskPrompts& prompts,

@@ -28,7 +28,17 @@ struct ModelSearchOptions {
   std::size_t exemplars = 2;
   int first = 2;  // of the given candidates, measured before the first prompt where fewer than `exemplars` are known
   std::uint64_t seed = 1;
+  llm::TextIndex* index = nullptr;  // to retrieve from; null: nothing is
+  std::size_t passages = 3;
+  std::string retrieve;  // words to look for besides the task's
+  // Of the reward checker; null: rules alone.
+  llm::ChatClient* checker = nullptr;
+  llm::ModelChoice checker_model;
 };
+
+// The first prompt, as it would be sent where nothing was measured yet.
+Result<std::vector<llm::Message>> first_prompt(const TaskSession& session, const ModelSearchOptions& options,
+                                               const TaskPrompts& prompts);
 
 struct ModelSearchResult {
   OptimizeTaskResult search;

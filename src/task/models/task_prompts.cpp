@@ -18,8 +18,7 @@ std::string unended(std::string text) {
   return text;
 }
 
-std::string machine_text(const TaskSession& session) {
-  const Machine& machine = session.machine();
+std::string machine_text(const Machine& machine) {
   std::string text =
       fmt::format("{}, {} {}", machine.name, machine.units, machine.kind == "cuda" ? "multiprocessors" : "threads");
   if (machine.smem_bytes_per_block > 0) {
@@ -33,9 +32,8 @@ std::string machine_text(const TaskSession& session) {
 }
 
 // A descriptor to start from, with this task's names.
-std::string form_text(const TaskSession& session) {
-  const Task& task = session.task();
-  if (!is_cuda(session.target())) {
+std::string form_text(const Task& task, Target target) {
+  if (!is_cuda(target)) {
     return "{\n  \"warpsmith_candidate\": 1,\n  \"source\": \"answer.cpp\",\n  \"entry\": \"kernel\"\n}";
   }
   std::string arguments;
@@ -67,7 +65,8 @@ Result<TaskPrompts> TaskPrompts::find(const std::string& chosen) {
   if (!shared) return shared.error();
   TaskPrompts prompts;
   prompts.shared = std::move(*shared);
-  const std::vector<std::string> names = {"statement", "machine", "arguments", "form", "exemplars", "failures"};
+  const std::vector<std::string> names = {"statement", "machine",  "arguments", "form",
+                                          "exemplars", "failures", "retrieved"};
   struct Entry {
     const char* file;
     llm::Template* place;
@@ -75,7 +74,10 @@ Result<TaskPrompts> TaskPrompts::find(const std::string& chosen) {
   };
   for (const Entry& entry : {Entry{"task_system.md", &prompts.system, {}},
                              {"task_cuda.md", &prompts.cuda, names},
-                             {"task_cpu.md", &prompts.cpu, names}}) {
+                             {"task_cpu.md", &prompts.cpu, names},
+                             {"task_checker.md",
+                              &prompts.checker,
+                              {"statement", "language", "time", "leap", "source", "descriptor", "hacks", "rules"}}}) {
     auto parsed = load(prompts.shared.directory, entry.file, entry.names);
     if (!parsed) return parsed.error();
     *entry.place = std::move(*parsed);
@@ -83,14 +85,15 @@ Result<TaskPrompts> TaskPrompts::find(const std::string& chosen) {
   return prompts;
 }
 
-std::vector<llm::Message> propose(const TaskPrompts& prompts, const TaskSession& session,
+std::vector<llm::Message> propose(const TaskPrompts& prompts, const Task& task, Target target, const Machine& machine,
                                   const std::vector<ShownCandidate>& exemplars,
-                                  const std::vector<std::string>& failures) {
+                                  const std::vector<std::string>& failures,
+                                  const std::vector<llm::Passage>& retrieved) {
   llm::TemplateValues values;
-  values["statement"] = unended(session.statement());
-  values["machine"] = machine_text(session);
-  values["arguments"] = unended(candidate_prologue(session.task()));
-  values["form"] = form_text(session);
+  values["statement"] = unended(statement_of(task, target));
+  values["machine"] = machine_text(machine);
+  values["arguments"] = unended(candidate_prologue(task));
+  values["form"] = form_text(task, target);
   std::string shown;
   for (std::size_t i = 0; i < exemplars.size(); ++i) {
     const ShownCandidate& one = exemplars[i];
@@ -106,8 +109,51 @@ std::vector<llm::Message> propose(const TaskPrompts& prompts, const TaskSession&
   std::string list;
   for (const std::string& failure : failures) list += fmt::format("{}- {}", list.empty() ? "" : "\n", failure);
   values["failures"] = list;
-  const bool cuda = is_cuda(session.target());
-  return {{"system", prompts.system.render({})}, {"user", (cuda ? prompts.cuda : prompts.cpu).render(values)}};
+  std::string passages;
+  for (const llm::Passage& passage : retrieved) {
+    passages += fmt::format("{}## {}\n{}\n", passages.empty() ? "" : "\n", passage.place, unended(passage.text));
+  }
+  values["retrieved"] = unended(passages);
+  return {{"system", prompts.system.render({})},
+          {"user", (is_cuda(target) ? prompts.cuda : prompts.cpu).render(values)}};
+}
+
+std::vector<llm::Message> check_prompt(const TaskPrompts& prompts, const Task& task, Target target,
+                                       const TaskCandidate& candidate, double time_us, const std::string& leap,
+                                       const std::vector<llm::Suspicion>& suspicions,
+                                       const std::vector<llm::KnownHack>& similar) {
+  llm::TemplateValues values;
+  values["statement"] = unended(statement_of(task, target));
+  values["language"] = is_cuda(target) ? "cuda" : "cpp";
+  values["time"] = fmt::format("{} us", significant(time_us));
+  values["leap"] = leap;
+  values["source"] = unended(candidate.form.source);
+  values["descriptor"] = unended(candidate.descriptor);
+  std::string hacks, rules;
+  for (const llm::KnownHack& hack : similar) hacks += fmt::format("- {}: {}\n", hack.name, hack.text);
+  for (const llm::Suspicion& one : suspicions) rules += fmt::format("- {}: {}\n", one.rule, one.finding);
+  values["hacks"] = unended(hacks);
+  values["rules"] = unended(rules);
+  return {{"user", prompts.checker.render(values)}};
+}
+
+std::vector<llm::Suspicion> find_suspicions(const Task& task, const TaskCandidate& candidate) {
+  auto suspicions = llm::find_suspicions(candidate.form);
+  // What is precise enough is the task's tolerance to say.
+  std::erase_if(suspicions, [](const llm::Suspicion& one) { return one.rule == llm::kHalfSums; });
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    const auto given = [i](const KernelForm& kernel) {
+      return std::any_of(kernel.arguments.begin(), kernel.arguments.end(), [i](const ArgumentForm& argument) {
+        return argument.kind == KernelArgument::Kind::pointer && argument.named == i;
+      });
+    };
+    const std::string& name = task.inputs[i].name;
+    const bool read = candidate.form.language == Language::cuda
+                          ? std::any_of(candidate.form.kernels.begin(), candidate.form.kernels.end(), given)
+                          : candidate.form.source.find(name) != std::string::npos;
+    if (!read) suspicions.push_back(llm::unread_operand(name));
+  }
+  return suspicions;
 }
 
 Result<TaskCandidate> read_answer(const TaskSession& session, const std::string& text) {
