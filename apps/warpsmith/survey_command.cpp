@@ -78,7 +78,8 @@ struct Job {
   std::vector<std::string> modes;  // those that are missing; empty once prepared: nothing to do
   std::vector<SurveyKernel> entrants;
   std::vector<std::string> call_subjects;
-  std::string failed;  // no kernel could be built
+  nlohmann::json lost = nlohmann::json::object();  // of contests, by the winner's name
+  std::string failed;                              // no kernel could be built
   bool prepared = false;
 };
 
@@ -323,12 +324,12 @@ Status SurveyCommand::enter_chosen(Job& job, Layout layout) {
   if (!found) return found.error();
   std::vector<ChosenRecipe>& chosen = *found;
   if (!arguments_.unmeasured) use_rows(chosen, problem);
-  auto entrant = builder_->build_first(problem, chosen, fmt::format("ours-{}", to_string(layout)));
-  if (!entrant && entrant.error().kind == ErrorKind::environment) return entrant.error();
-  if (entrant) {
-    job.entrants.push_back(std::move(*entrant));
+  auto entrants = builder_->build_contest(problem, chosen, fmt::format("ours-{}", to_string(layout)));
+  if (!entrants && entrants.error().kind == ErrorKind::environment) return entrants.error();
+  if (entrants) {
+    std::move(entrants->begin(), entrants->end(), std::back_inserter(job.entrants));
   } else {
-    job.failed = entrant.error().message;
+    job.failed = entrants.error().message;
   }
   return ok_status();
 }
@@ -356,14 +357,19 @@ void SurveyCommand::use_rows(std::vector<ChosenRecipe>& chosen, const Problem& p
   });
 }
 
-// The rows that are there are of the kernels that would be measured now.
+// The rows that are there are of the kernels that would be measured now, or of the winner of a contest with them.
 bool SurveyCommand::is_current(const Job& job) const {
   const nlohmann::json* row = known_row(job.shape, "offline");
   if (row == nullptr) return false;
   return std::all_of(job.entrants.begin(), job.entrants.end(), [&](const SurveyKernel& one) {
-    const auto& ours = row->at("ours");
-    return ours.contains(one.name) && ours.at(one.name).value("source_hash", std::string()) == one.source_hash &&
-           ours.at(one.name).value("recipe", std::string()) == one.recipe;
+    const auto is_it = [&](const nlohmann::json& known) {
+      return known.value("source_hash", std::string()) == one.source_hash &&
+             known.value("recipe", std::string()) == one.recipe;
+    };
+    const auto ours = row->at("ours").find(one.rival_of.empty() ? one.name : one.rival_of);
+    if (ours == row->at("ours").end()) return false;
+    const nlohmann::json lost = ours->value("lost", nlohmann::json::array());
+    return is_it(*ours) || std::any_of(lost.begin(), lost.end(), is_it);
   });
 }
 
@@ -518,6 +524,7 @@ Status SurveyCommand::measure(Job& job, int device) {
       reason = report.error().message;
       continue;  // in a new worker
     }
+    job.lost.update(settle_contests(job.entrants, *report));
     for (const SurveyReport::Proof& proof : report->proofs) {
       if (proof.holds()) continue;
       const GateResult last = proof.gates.empty() ? GateResult{} : proof.gates.back();
@@ -561,6 +568,7 @@ Status SurveyCommand::keep(const Job& job, const SurveyReport& report, int devic
                       {"source_hash", one.source_hash},
                       {"origin", one.origin},
                       {"gates", fmt::format("passed {}", proof->gates.size())}};
+    if (job.lost.contains(one.name)) ours[one.name]["lost"] = job.lost.at(one.name);
   }
   const std::lock_guard lock(mutex_);
   for (const auto& [what, seconds] : report.seconds) seconds_[what] += seconds;

@@ -16,6 +16,7 @@ namespace warpsmith::cli {
 namespace {
 
 constexpr double kNearTie = 1.05;  // of the fastest entrant's time: dependent launch is timed of those as well
+constexpr double kRival = 1.06;    // of the fastest time of a search: who is compared again
 
 const Measurement* subject_of(const std::vector<Measurement>& subjects, const std::string& name) {
   for (const Measurement& one : subjects) {
@@ -29,6 +30,7 @@ const Measurement* subject_of(const std::vector<Measurement>& subjects, const st
 SurveyCandidate survey_candidate(const SurveyKernel& entrant) {
   SurveyCandidate candidate;
   candidate.name = entrant.name;
+  candidate.rival_of = entrant.rival_of;
   candidate.layout = entrant.problem.layout;
   candidate.binary = entrant.artifact.binary.string();
   candidate.key = entrant.artifact.key;
@@ -73,6 +75,25 @@ Result<SurveyKernel> KernelBuilder::build_first(const Problem& problem, const st
   return last;
 }
 
+Result<std::vector<SurveyKernel>> KernelBuilder::build_contest(const Problem& problem,
+                                                               const std::vector<ChosenRecipe>& chosen,
+                                                               const std::string& name) {
+  std::vector<SurveyKernel> entrants;
+  auto first = build_first(problem, chosen, name);
+  if (!first) return first.error();
+  entrants.push_back(std::move(*first));
+  const double limit_us = kRival * entrants.front().known_us;
+  for (const ChosenRecipe& one : std::vector<ChosenRecipe>(entrants.front().others)) {
+    if (!(one.cold_us > 0 && one.cold_us <= limit_us)) continue;
+    auto rival = build(problem, one, fmt::format("{}~{}", name, entrants.size() + 1));
+    if (!rival && rival.error().kind == ErrorKind::environment) return rival.error();
+    if (!rival) continue;
+    rival->rival_of = name;
+    entrants.push_back(std::move(*rival));
+  }
+  return entrants;
+}
+
 Result<Artifact> KernelBuilder::compiled(const std::string& hash, const Candidate& candidate) {
   std::promise<Result<Artifact>> promise;
   std::shared_future<Result<Artifact>> future;
@@ -111,7 +132,7 @@ void KernelBuilder::add_variants(std::vector<SurveyKernel>& entrants) {
   std::vector<SurveyKernel> all;
   for (SurveyKernel& one : entrants) {
     std::optional<SurveyKernel> variant;
-    const bool near = best_us == 0 || one.known_us == 0 || one.known_us <= kNearTie * best_us;
+    const bool near = one.rival_of.empty() && (best_us == 0 || one.known_us == 0 || one.known_us <= kNearTie * best_us);
     if (const auto pdl = near ? dependent_launch_of(one) : std::nullopt) {
       auto built = build(one.problem, {*pdl, one.origin, 0, {}}, one.name + "-pdl");
       if (built) variant = std::move(*built);
@@ -120,6 +141,32 @@ void KernelBuilder::add_variants(std::vector<SurveyKernel>& entrants) {
     if (variant) all.push_back(std::move(*variant));
   }
   entrants = std::move(all);
+}
+
+nlohmann::json settle_contests(std::vector<SurveyKernel>& entrants, const SurveyReport& report) {
+  for (const auto& [name, winner] : report.winners) {
+    if (winner == name) continue;
+    for (SurveyKernel& one : entrants) {
+      if (one.name == winner) {
+        one.name = name;
+        one.rival_of.clear();
+      } else if (one.name == name) {
+        one.name = winner;
+        one.rival_of = name;
+      }
+    }
+  }
+  nlohmann::json lost = nlohmann::json::object();
+  for (const SurveyKernel& one : entrants) {
+    const auto winner = report.winners.find(one.rival_of);
+    if (winner == report.winners.end()) continue;
+    // Its name in the request: they may have changed places.
+    const auto time = report.contest_us.find(winner->second == one.name ? one.rival_of : one.name);
+    nlohmann::json cold_us = time == report.contest_us.end() ? nlohmann::json() : nlohmann::json(time->second);
+    lost[one.rival_of].push_back({{"recipe", one.recipe}, {"source_hash", one.source_hash}, {"cold_us", cold_us}});
+  }
+  std::erase_if(entrants, [](const SurveyKernel& one) { return !one.rival_of.empty(); });
+  return lost;
 }
 
 std::vector<std::string> faster_subjects(const nlohmann::json& row) {

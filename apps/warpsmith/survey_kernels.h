@@ -30,6 +30,8 @@ struct SurveyKernel {
   Artifact artifact;
   std::vector<ChosenRecipe> others;  // taken in turn when this one does not hold
 
+  std::string rival_of;  // as SurveyCandidate
+
   bool is_variant() const { return name.ends_with("-pdl"); }
 };
 
@@ -47,6 +49,9 @@ class KernelBuilder {
   // can.
   Result<SurveyKernel> build_first(const Problem& problem, const std::vector<ChosenRecipe>& chosen,
                                    const std::string& name);
+  // The same, with those that were measured nearly as fast behind it, its rivals. Error: as build_first().
+  Result<std::vector<SurveyKernel>> build_contest(const Problem& problem, const std::vector<ChosenRecipe>& chosen,
+                                                  const std::string& name);
   // Adds, behind the fastest entrant and those near it, the same with dependent launch, or what is known to be the
   // fastest then; what cannot be built is left out.
   void add_variants(std::vector<SurveyKernel>& entrants);
@@ -60,6 +65,10 @@ class KernelBuilder {
   std::mutex mutex_;
   std::map<std::string, std::shared_future<Result<Artifact>>> known_;  // by source
 };
+
+// Gives names to the winners of contests, and takes out their rivals. Of each contest a JSON object by the name:
+// [{"recipe", "source_hash", "cold_us"}] of those that lost; the time is null for one that did not hold.
+nlohmann::json settle_contests(std::vector<SurveyKernel>& entrants, const SurveyReport& report);
 
 // Names of the subjects of an offline row that are called: of ours and of each baseline the faster layout.
 std::vector<std::string> faster_subjects(const nlohmann::json& row);

@@ -54,6 +54,7 @@ class Survey {
   Status prove_all();
   Status prove(const SurveyCandidate& candidate);
   Status open_baselines();
+  Status hold_contests();
   std::vector<TimingSubject> subjects_of(TimingMode mode) const;
   std::vector<std::string> fastest_names() const;
   Status time(TimingMode mode);
@@ -170,6 +171,62 @@ Status Survey::open_baselines() {
   }
   report_.baseline_choices = backend_.baseline_choices();
   spend("baselines");
+  return ok_status();
+}
+
+// Of candidates for one place the one that is faster, cold and offline, among those that hold.
+Status Survey::hold_contests() {
+  std::map<std::string, std::vector<std::string>> places;  // names by the name that they compete for
+  for (const SurveyCandidate& one : request_.candidates) {
+    if (!one.rival_of.empty()) places[one.rival_of].push_back(one.name);
+  }
+  std::vector<TimingSubject> subjects;
+  for (auto& [name, rivals] : places) {
+    rivals.insert(rivals.begin(), name);
+    std::erase_if(rivals, [&](const std::string& one) { return held(one) == nullptr; });
+    if (rivals.size() < 2) continue;
+    for (const std::string& one : rivals) {
+      subjects.push_back(held(one)->subject);
+      subjects.back().pdl = false;
+    }
+  }
+  if (!subjects.empty()) {
+    hooks_.announce(stage::kTiming);
+    TimingPlan plan;
+    plan.subjects = subjects;
+    plan.mode = TimingMode::offline;
+    plan.seconds = request_.seconds;
+    plan.min_samples = kOfflineRounds;
+    plan.most_samples = kMostRounds;
+    plan.warm = false;
+    plan.seed = request_.seed;
+    const auto timed = time_subjects(backend_, plan);
+    if (!timed) {
+      hooks_.poisoned();
+      return timed.error();
+    }
+    for (const Measurement& one : timed->measurements) report_.contest_us[one.subject] = one.cold.median_us;
+  }
+  for (const auto& [name, rivals] : places) {
+    if (rivals.empty()) continue;
+    const std::string winner = *std::min_element(rivals.begin(), rivals.end(), [&](const auto& x, const auto& y) {
+      return report_.contest_us[x] < report_.contest_us[y];
+    });
+    report_.winners[name] = winner;
+    std::erase_if(held_, [&](const Held& one) {
+      return one.subject.name != winner && std::find(rivals.begin(), rivals.end(), one.subject.name) != rivals.end();
+    });
+    if (winner == name) continue;
+    held(winner)->subject.name = name;
+    for (SurveyReport::Proof& proof : report_.proofs) {
+      if (proof.name == winner) {
+        proof.name = name;
+      } else if (proof.name == name) {
+        proof.name = winner;
+      }
+    }
+  }
+  spend("contests");
   return ok_status();
 }
 
@@ -302,6 +359,7 @@ Result<SurveyReport> Survey::run() {
   if (const Status proved = prove_all(); !proved) return proved.error();
   if (crashed_) return std::move(report_);
   if (const Status opened = open_baselines(); !opened) return opened.error();
+  if (const Status contested = hold_contests(); !contested) return contested.error();
   for (const TimingMode mode : request_.modes) {
     if (const Status timed = time(mode); !timed) return timed.error();
   }
@@ -353,6 +411,7 @@ void to_json(nlohmann::json& json, const SurveyRequest& request) {
   for (const TimingMode mode : request.modes) json["modes"].push_back(to_string(mode));
   for (const SurveyCandidate& one : request.candidates) {
     json["candidates"].push_back({{"name", one.name},
+                                  {"rival_of", one.rival_of},
                                   {"layout", to_string(one.layout)},
                                   {"binary", one.binary},
                                   {"key", one.key},
@@ -381,6 +440,7 @@ void from_json(const nlohmann::json& json, SurveyRequest& request) {
   for (const auto& each : json.at("candidates")) {
     SurveyCandidate one;
     each.at("name").get_to(one.name);
+    each.at("rival_of").get_to(one.rival_of);
     if (const auto layout = parse_layout(each.at("layout").get<std::string>())) one.layout = *layout;
     each.at("binary").get_to(one.binary);
     each.at("key").get_to(one.key);
@@ -392,8 +452,9 @@ void from_json(const nlohmann::json& json, SurveyRequest& request) {
 }
 
 void to_json(nlohmann::json& json, const SurveyReport& report) {
-  json = {{"modes", report.modes},     {"accuracy", report.accuracy}, {"baseline_choices", report.baseline_choices},
-          {"seconds", report.seconds}, {"versions", report.versions}, {"proofs", nlohmann::json::array()}};
+  json = {{"modes", report.modes},     {"accuracy", report.accuracy},    {"baseline_choices", report.baseline_choices},
+          {"seconds", report.seconds}, {"versions", report.versions},    {"proofs", nlohmann::json::array()},
+          {"winners", report.winners}, {"contest_us", report.contest_us}};
   for (const auto& proof : report.proofs) {
     json["proofs"].push_back({{"name", proof.name}, {"gates", proof.gates}, {"crash", proof.crash}});
   }
@@ -401,6 +462,8 @@ void to_json(nlohmann::json& json, const SurveyReport& report) {
 
 void from_json(const nlohmann::json& json, SurveyReport& report) {
   json.at("modes").get_to(report.modes);
+  json.at("winners").get_to(report.winners);
+  json.at("contest_us").get_to(report.contest_us);
   report.accuracy = json.at("accuracy");
   report.baseline_choices = json.at("baseline_choices");
   json.at("seconds").get_to(report.seconds);

@@ -1,6 +1,7 @@
 // A survey of one shape: its kernels in every layout proved, then timed beside all baselines in one run, batches or
-// calls interleaved; and how exact they are. What is made for the shape (operands, references, tuned baselines) serves
-// all of it.
+// calls interleaved; and how exact they are. Rivals for one place are compared first, in a run of its own, so that what
+// is reported of the winner is not the luckiest of several times. What is made for the shape (operands, references,
+// tuned baselines) serves all of it.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ namespace warpsmith {
 struct SurveyCandidate {
   // Of the subject, unique: "ours-nn"; "ours-nn-pdl" takes part for its times with dependent launch alone.
   std::string name;
+  std::string rival_of;  // that candidate's name: the faster of them takes part, under that name
   Layout layout = Layout::nn;
   std::string binary, key;
   nlohmann::json launch;
@@ -55,6 +57,10 @@ struct SurveyReport {
     bool holds() const { return crash.empty() && !gates.empty() && gates.back().passed; }
   };
   std::vector<Proof> proofs;
+  // Of candidates with rivals: the name in the request of the one that took the name; its proof has the name as well,
+  // and the proof of the one that gave it up the winner's.
+  std::map<std::string, std::string> winners;
+  std::map<std::string, double> contest_us;               // cold medians of the contest, by name in the request
   std::map<std::string, std::vector<Measurement>> modes;  // by to_string(TimingMode); subjects that hold alone
   nlohmann::json accuracy;                                // null: not asked for
   nlohmann::json baseline_choices;                        // for the next survey of this problem

@@ -197,6 +197,59 @@ TEST(Survey, CallsWhatItIsTold) {
   EXPECT_TRUE(backend.timed.empty());
 }
 
+SurveyCandidate rival(const std::string& name, const std::string& of, Layout layout, const std::string& key) {
+  SurveyCandidate one = candidate(name, layout, key);
+  one.rival_of = of;
+  return one;
+}
+
+TEST(Survey, TheFasterRivalTakesThePlaceAndTheNameFromAContestOfItsOwn) {
+  SurveyBackend backend;
+  Watched watched;
+  const auto report =
+      survey_shape(backend,
+                   request_of({candidate("ours-nn", Layout::nn, "9"), rival("ours-nn~2", "ours-nn", Layout::nn, "7"),
+                               rival("ours-nn~3", "ours-nn", Layout::nn, "8"), candidate("ours-tn", Layout::tn, "5"),
+                               rival("ours-tn~2", "ours-tn", Layout::tn, "6")},
+                              {TimingMode::offline}),
+                   watched.hooks());
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  const auto& subjects = report->modes.at("offline");
+  EXPECT_EQ(names_of(subjects), (std::vector<std::string>{"ours-nn", "ours-tn", "cublas-nn", "cublaslt-auto-nn",
+                                                          "cublas-tn", "cublaslt-auto-tn"}));
+  EXPECT_DOUBLE_EQ(subjects[0].cold.median_us, 7);
+  EXPECT_DOUBLE_EQ(subjects[1].cold.median_us, 5);
+  EXPECT_EQ(report->winners, (std::map<std::string, std::string>{{"ours-nn", "ours-nn~2"}, {"ours-tn", "ours-tn"}}));
+  EXPECT_EQ(report->contest_us,
+            (std::map<std::string, double>{
+                {"ours-nn", 9}, {"ours-nn~2", 7}, {"ours-nn~3", 8}, {"ours-tn", 5}, {"ours-tn~2", 6}}));
+  // The contest is cold; of what was timed warm, losers are no part.
+  EXPECT_TRUE(backend.timed.contains({-1, true}));
+  EXPECT_FALSE(backend.timed.contains({-1, false}));
+  EXPECT_TRUE(backend.timed.contains({-2, false}));
+  // The winner's proof has the name, and goes on to the outputs of its timed launches.
+  ASSERT_EQ(report->proofs.size(), 5u);
+  EXPECT_EQ(report->proofs[1].name, "ours-nn");
+  EXPECT_EQ(report->proofs[0].name, "ours-nn~2");
+  EXPECT_GT(report->proofs[1].gates.size(), report->proofs[0].gates.size());
+}
+
+TEST(Survey, ARivalTakesThePlaceOfOneThatDoesNotHold) {
+  SurveyBackend backend;
+  Watched watched;
+  const auto report = survey_shape(
+      backend,
+      request_of({candidate("ours-nn", Layout::nn, "wrong"), rival("ours-nn~2", "ours-nn", Layout::nn, "7")},
+                 {TimingMode::offline}),
+      watched.hooks());
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_TRUE(report->proof("ours-nn")->holds());
+  EXPECT_FALSE(report->proof("ours-nn~2")->holds());
+  EXPECT_EQ(report->winners.at("ours-nn"), "ours-nn~2");
+  EXPECT_TRUE(report->contest_us.empty());
+  EXPECT_DOUBLE_EQ(report->modes.at("offline").front().cold.median_us, 7);
+}
+
 TEST(Survey, MeasuresOnWhileTheRatioIsUncertain) {
   const auto samples = [](double noise) {
     SurveyBackend backend;
@@ -225,7 +278,8 @@ TEST(RatioUncertainty, IsTheHalfWidthOfAnIntervalOfTheMedian) {
 }
 
 TEST(Survey, RequestAndReportSurviveJson) {
-  auto request = request_of({candidate("ours-tn", Layout::tn, "8")}, {TimingMode::offline, TimingMode::server});
+  auto request = request_of({candidate("ours-tn", Layout::tn, "8"), rival("ours-tn~2", "ours-tn", Layout::tn, "9")},
+                            {TimingMode::offline, TimingMode::server});
   request.call_subjects = {"ours-tn"};
   request.accuracy = true;
   request.precision = 0.01;
@@ -235,6 +289,8 @@ TEST(Survey, RequestAndReportSurviveJson) {
   report.proofs = {{"ours-tn", {{"exact", true, {}, 0}}, {}}, {"ours-nn", {}, "gone"}};
   report.modes["offline"] = {Measurement{}};
   report.seconds = {{"gates", 0.5}};
+  report.winners = {{"ours-tn", "ours-tn~2"}};
+  report.contest_us = {{"ours-tn", 2}, {"ours-tn~2", 1.5}};
   const auto back = nlohmann::json::parse(nlohmann::json(report).dump()).get<SurveyReport>();
   EXPECT_EQ(nlohmann::json(back), nlohmann::json(report));
   EXPECT_TRUE(back.proof("ours-tn")->holds());
