@@ -95,10 +95,11 @@ std::string source_text(const Recipe& recipe, const Sm90Knobs& k, const Problem&
                                  : ""),
       fmt::arg("workspace_parameter", k.streamk ? " unsigned char* workspace," : ""),
       fmt::arg("workspace_argument", k.streamk ? "workspace" : "nullptr"),
-      fmt::arg("place_parameters", k.loops() ? ""
+      fmt::arg("place_parameters", k.loops() ? ", int turns"
                                              : ",\n        int fast, int slow, u32 fast_inverse, u32 slow_inverse, int "
                                                "parts, int part_depth"),
-      fmt::arg("places", k.loops() ? "{}" : "{fast, slow, fast_inverse, slow_inverse, parts, part_depth}"));
+      fmt::arg("places", k.loops() ? "{0, 0, 0, 0, 0, 0, turns}"
+                                   : "{fast, slow, fast_inverse, slow_inverse, parts, part_depth, 0}"));
 }
 
 TensorMap tensor_map(Operand operand, std::int64_t columns, std::int64_t rows, std::int64_t ld, const Sm90Boxes& boxes,
@@ -143,7 +144,11 @@ CudaLaunch launch_of(const Sm90Knobs& k, const Problem& problem, const Machine& 
   for (const std::int64_t size : {product.m, product.n, product.k, problem.c_ld()}) {
     launch.arguments.push_back(KernelArgument::integer(static_cast<std::int32_t>(size)));
   }
-  if (!k.loops()) {
+  if (k.loops()) {
+    // Where the cache holds both operands, it does not matter which end of one comes first.
+    const bool turns = problem.bytes() > machine.l2_bytes / 2;
+    launch.arguments.push_back(KernelArgument::integer(turns ? 1 : 0));
+  } else {
     const auto inverse = [](std::int64_t of) { return ((std::int64_t{1} << 31) + of - 1) / of; };
     const std::int64_t parts = k.parts() ? k.split : 1;
     for (const std::int64_t value :

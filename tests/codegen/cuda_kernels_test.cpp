@@ -109,7 +109,7 @@ TEST(CudaCodegen, LaunchCoversTheProblem) {
       }
       EXPECT_LE(launch.dynamic_smem_bytes, gpu(90).smem_bytes_per_block);
       EXPECT_EQ(launch.arguments.size(),
-                7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0) + (knobs.loops() ? 0 : 6));
+                7u + (knobs.epilogue == kSm90Tma ? 1 : 0) + (knobs.streamk ? 1 : 0) + (knobs.loops() ? 1 : 6));
       const TensorMap &map_a = launch.arguments[knobs.swap ? 1 : 0].map,
                       &map_b = launch.arguments[knobs.swap ? 0 : 1].map;
       EXPECT_EQ(map_a.operand, Operand::a);
@@ -174,6 +174,17 @@ TEST(CudaCodegen, GridOfBands) {
       ASSERT_EQ(index * inverse >> 31, index / divisor) << index << " / " << divisor;
     }
   }
+}
+
+// Persistent kernels take K back and forth where the cache does not hold the operands anyway; the source is the same.
+TEST(CudaCodegen, TurnsWhereTheCacheIsTooSmall) {
+  Machine machine = gpu(90);
+  machine.l2_bytes = 60 << 20;
+  const Candidate small = generate(recipe("sm90 persistent=1"), problem("1024x1024x1024 tn"), machine).value();
+  const Candidate large = generate(recipe("sm90 persistent=1"), problem("8192x8192x8192 tn"), machine).value();
+  EXPECT_EQ(small.source, large.source);
+  EXPECT_EQ(std::get<CudaLaunch>(small.launch).kernels.at(0).arguments.back(), KernelArgument::integer(0));
+  EXPECT_EQ(std::get<CudaLaunch>(large.launch).kernels.at(0).arguments.back(), KernelArgument::integer(1));
 }
 
 TEST(CudaCodegen, SourceIsSelfContainedAndDependsOnTheClassOnly) {

@@ -117,10 +117,11 @@ void expect_exact(const Problem& problem, const Recipe& recipe, int units, float
                        static_cast<unsigned>(launch.cluster[0]), 3);
   ASSERT_EQ(sm90_knobs(recipe).parts(), kConfig.parts);
   device::Sm90Places places = {};
+  places.turns = 1;
   if (!device::Sm90Plan<kConfig>::kLoops) {
     const std::size_t first = launch.arguments.size() - 6 - (kConfig.scaled ? 2 : 0);
     const auto value = [&](std::size_t i) { return launch.arguments.at(first + i).value; };
-    places = {value(0), value(1), static_cast<u32>(value(2)), static_cast<u32>(value(3)), value(4), value(5)};
+    places = {value(0), value(1), static_cast<u32>(value(2)), static_cast<u32>(value(3)), value(4), value(5), 0};
   }
   const std::string failure = grid.run([&] {
     device::sm90_gemm<kConfig>(&map_a, &map_b, &map_c, out, reinterpret_cast<unsigned char*>(workspace.data()),

@@ -20,12 +20,13 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
   [[maybe_unused]] int unpaced = kConfig.stages;
   for (; schedule.valid(); schedule.advance()) {
     const TileCoordinate origin = schedule.origin;
+    const int step = schedule.turned ? -kConfig.tile_k : kConfig.tile_k;
+    int depth = (schedule.turned ? schedule.last_k - 1 : schedule.first_k) * kConfig.tile_k;
 #pragma unroll 1
     for (int stage = schedule.first_k; stage < schedule.last_k; ++stage) {
       const u32 full = memory + Memory::kFull + 8 * ring.slot;
       mbarrier_wait(memory + Memory::kEmpty + 8 * ring.slot, ring.phase ^ 1);
       mbarrier_arrive_expect(full, Memory::kStageBytes);
-      const int depth = schedule.stage_of(stage) * kConfig.tile_k;
       Memory::TileA::load(memory + Memory::kA + ring.slot * Memory::TileA::kBytes, map_a, full, origin.m, depth,
                           schedule.rank_n, mask_a);
       Memory::TileB::load(memory + Memory::kB + ring.slot * Memory::TileB::kBytes, map_b, full, origin.n, depth,
@@ -33,6 +34,7 @@ __device__ __forceinline__ void sm90_produce(u32 memory, Sm90Schedule<kConfig> s
       // Nothing waits for a free slot in the first round. With the loads of all its stages at once, from all blocks,
       // what everything waits for would come no sooner than what is needed last.
       if (kConfig.pace > 0 && --unpaced >= 0) spin_cycles(kConfig.pace);
+      depth += step;
       ring.advance();
     }
   }

@@ -15,6 +15,7 @@ struct Sm90Places {
   int fast, slow;
   u32 fast_inverse, slow_inverse;  // 2^31 over each, rounded up; clusters times either stay below 2^31
   int parts, part_depth;           // of K, and the fewest stages of one
+  int turns;                       // of a grid that loops: 1: every other tile is taken from the end of K
 
   static __device__ __forceinline__ int divide(int index, u32 inverse) {
     return static_cast<int>(static_cast<u64>(index) * inverse >> 31);
@@ -35,7 +36,10 @@ struct Sm90Schedule {
   // The current piece: a tile, the first row and column of this block's part of it, and its range of stages.
   int tile, first_k, last_k;
   TileCoordinate origin;
-  bool turned = false;  // the stages of this tile are taken from the last to the first
+  // The stages of this tile are taken from the last to the first: there the operand that it shares with the one before
+  // is in the cache. turns: as Sm90Places.
+  bool turned = false;
+  int turns = 0;
   // Stream-K: the tiles that do not fill a wave are dealt first, then whole ones follow.
   StreamDeal deal;
   int left;       // stages of this cluster's current stretch, which is a dealt one or a whole tile
@@ -75,6 +79,7 @@ struct Sm90Schedule {
       }
     } else {
       tile = cluster;
+      turns = places.turns;
       first_k = 0;
       last_k = depth;
       origin = origin_of(tile);
@@ -129,7 +134,7 @@ struct Sm90Schedule {
       }
     } else {
       tile += clusters;
-      turned = !turned;
+      turned = turns != 0 && !turned;
       if (valid()) origin = origin_of(tile);  // there is no place past the last tile
     }
   }
@@ -147,10 +152,6 @@ struct Sm90Schedule {
   }
   // Only stream-K has pieces that are not whole tiles.
   __device__ __forceinline__ bool whole() const { return last_k - first_k == depth; }
-
-  // The stage that is loaded for number `i` of the piece, counted from first_k. Every other tile is taken from its end:
-  // the operand that it shares with the one before is in the cache there.
-  __device__ __forceinline__ int stage_of(int i) const { return turned ? first_k + last_k - 1 - i : i; }
 
   __device__ __forceinline__ TileCoordinate origin_of(TileCoordinate at) const {
     return {(at.m * kConfig.cluster_m + rank_m) * kConfig.tile_m, (at.n * kConfig.cluster_n + rank_n) * kConfig.tile_n};
