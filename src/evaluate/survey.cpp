@@ -57,6 +57,7 @@ class Survey {
   Status hold_contests();
   std::vector<TimingSubject> subjects_of(TimingMode mode) const;
   std::vector<std::string> fastest_names() const;
+  TimingPlan plan_of(TimingMode mode, const std::vector<TimingSubject>& subjects) const;
   Status time(TimingMode mode);
   Status check_outputs(const std::vector<TimingSubject>& subjects);
   Status compare_errors();
@@ -192,14 +193,8 @@ Status Survey::hold_contests() {
   }
   if (!subjects.empty()) {
     hooks_.announce(stage::kTiming);
-    TimingPlan plan;
-    plan.subjects = subjects;
-    plan.mode = TimingMode::offline;
-    plan.seconds = request_.seconds;
-    plan.min_samples = kOfflineRounds;
-    plan.most_samples = kMostRounds;
+    TimingPlan plan = plan_of(TimingMode::offline, subjects);
     plan.warm = false;
-    plan.seed = request_.seed;
     const auto timed = time_subjects(backend_, plan);
     if (!timed) {
       hooks_.poisoned();
@@ -278,10 +273,7 @@ bool Survey::known_well(const TimingRounds& rounds, const std::vector<TimingSubj
   return ours == nullptr || theirs == nullptr || ratio_uncertainty(*theirs, *ours) <= request_.precision;
 }
 
-Status Survey::time(TimingMode mode) {
-  const std::vector<TimingSubject> subjects = subjects_of(mode);
-  if (subjects.empty()) return ok_status();
-  hooks_.announce(stage::kTiming);
+TimingPlan Survey::plan_of(TimingMode mode, const std::vector<TimingSubject>& subjects) const {
   TimingPlan plan;
   plan.subjects = subjects;
   plan.mode = mode;
@@ -291,6 +283,14 @@ Status Survey::time(TimingMode mode) {
   plan.most_samples = kMostRounds;
   plan.warm = mode == TimingMode::offline;
   plan.seed = request_.seed;
+  return plan;
+}
+
+Status Survey::time(TimingMode mode) {
+  const std::vector<TimingSubject> subjects = subjects_of(mode);
+  if (subjects.empty()) return ok_status();
+  hooks_.announce(stage::kTiming);
+  TimingPlan plan = plan_of(mode, subjects);
   if (mode == TimingMode::offline) {
     plan.satisfied = [&](const TimingRounds& rounds) { return known_well(rounds, subjects); };
   }
