@@ -1,4 +1,5 @@
-// `warpsmith dataset replay`: the archive's measurements as a table that searches can be replayed on.
+// `warpsmith dataset replay`: the archive's measurements as a table that searches can be replayed on; `import` is the
+// way back.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,6 +100,22 @@ Result<int> export_replay(const ReplayArguments& arguments) {
   return kExitOk;
 }
 
+struct ImportArguments {
+  std::string replay, archive;
+};
+
+Result<int> import_replay(const ImportArguments& arguments) {
+  const auto table = ReplayTable::load(arguments.replay);
+  if (!table) return table.error();
+  const std::string path = arguments.archive.empty() ? (data_dir() / "archive.sqlite").string() : arguments.archive;
+  const auto archive = Archive::open(path);
+  if (!archive) return archive.error();
+  const auto added = import_replay_table(**archive, *table);
+  if (!added) return added.error();
+  fmt::print("{}: {} of {} measurements were new\n", path, *added, table->size());
+  return kExitOk;
+}
+
 struct KernelTunerArguments {
   std::string replay, problem, out;
 };
@@ -119,7 +136,7 @@ Result<int> export_kernel_tuner(const KernelTunerArguments& arguments) {
 }  // namespace
 
 void add_dataset_command(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("dataset", "Export what the archive holds");
+  CLI::App* command = app.add_subcommand("dataset", "Export what the archive holds, and import");
   command->require_subcommand(1);
   add_language_datasets(*command, run);
   add_spaces_dataset(*command, run);
@@ -137,6 +154,17 @@ void add_dataset_command(CLI::App& app, Run& run) {
   replay->callback([arguments, &run] {
     run = [arguments] {
       const auto code = export_replay(*arguments);
+      return code ? *code : report(code.error());
+    };
+  });
+  auto from = std::make_shared<ImportArguments>();
+  CLI::App* import = command->add_subcommand(
+      "import", "A replay table's measurements into an archive, for tune and survey to begin from");
+  import->add_option("--replay", from->replay, "Replay table")->required();
+  import->add_option("--archive", from->archive, "Archive file; default: archive.sqlite in the data directory");
+  import->callback([from, &run] {
+    run = [from] {
+      const auto code = import_replay(*from);
       return code ? *code : report(code.error());
     };
   });

@@ -307,6 +307,36 @@ TEST_F(ExportTest, TakesTheLatestVerdictOfEachRecipe) {
   EXPECT_EQ(loaded->lookup(scope_.problem, variant(0)).accepted()->measurement.cold.median_us, 20);
 }
 
+TEST_F(ExportTest, ImportAddsWhatTheArchiveLacks) {
+  record(to_string(variant(0)), accepted(10));
+  record(to_string(variant(1)), rejected(verdict::Wrong{}));
+  auto table = export_replay_table(*archive_, selection());
+  ASSERT_TRUE(table.ok()) << table.error().message;
+
+  const auto path = directory_ / "other.db";
+  {
+    const auto other = Archive::open(path);
+    ASSERT_TRUE(other.ok());
+    AttemptRecord known;
+    known.recipe = to_string(variant(0));
+    known.source_hash = "measured here";
+    known.verdict = accepted(12);
+    ASSERT_TRUE((*other)->record(scope_, known).ok());
+    EXPECT_EQ(import_replay_table(**other, *table).value(), 1);
+    EXPECT_EQ(import_replay_table(**other, *table).value(), 0);
+  }
+  const auto other = Archive::open(path);
+  ASSERT_TRUE(other.ok());
+  const auto summaries = (*other)->summaries(scope_);
+  ASSERT_TRUE(summaries.ok());
+  ASSERT_EQ(summaries->size(), 2u);
+  EXPECT_EQ((*summaries)[0].source_hash, "measured here");
+  EXPECT_EQ((*summaries)[0].cold_us, 12);
+  EXPECT_EQ((*summaries)[1].recipe, to_string(variant(1)));
+  EXPECT_EQ((*summaries)[1].kind, "wrong");
+  EXPECT_EQ((*summaries)[1].source_hash, "");  // no source of today: to be measured again
+}
+
 TEST_F(ExportTest, SaysWhatIsThereWhenNothingFits) {
   record(to_string(variant(0)), accepted(10));
   ReplaySelection other = selection();

@@ -108,4 +108,8 @@ Result<ReplayTable> export_replay_table(Archive& archive, const ReplaySelection&
 Result<ReplayTable> export_replay_table(const std::vector<Archive*>& archives, const ReplaySelection& selection,
                                         nlohmann::json provenance = nlohmann::json::object());
 
+// Records what the archive lacks of the table's entries, as attempts without a source: known times to begin from, which
+// whoever tunes measures again before relying on them. Returns how many were added; a second import adds none.
+Result<std::int64_t> import_replay_table(Archive& archive, const ReplayTable& table);
+
 }  // namespace warpsmith
