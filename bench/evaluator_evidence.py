@@ -2,9 +2,11 @@
 """Turns the files of scripts/gpu/evaluator.sh into results/h200/evaluator.json.
 
 Usage: bench/evaluator_evidence.py DIRECTORY [--sources FILE] [--out results/h200/evaluator.json]
-DIRECTORY holds attacks.jsonl, spread.jsonl, self.jsonl, throughput.jsonl and faults.txt. FILE: the lines that
-attack_sources_test (attacks on the compiler, which need no GPU) writes to $WARPSMITH_ATTACKS_OUT. Exit code 1 when a
-figure is not what docs/evaluation.md promises; the file is written all the same.
+DIRECTORY holds attacks.jsonl, spread.jsonl, self.jsonl, throughput.jsonl and faults.txt, or those of them that were
+measured again: what is missing stays as the file has it. FILE: the lines that attack_sources_test (attacks on the
+compiler, which need no GPU) writes to $WARPSMITH_ATTACKS_OUT; it goes with attacks.jsonl. Exit code 1 when a figure is
+not what docs/evaluation.md promises, 2 when a part is neither in DIRECTORY nor in the file; otherwise the file is
+written.
 """
 import argparse
 import datetime
@@ -28,11 +30,49 @@ def mnk(row):
     return f"{row['m']}x{row['n']}x{row['k']}"
 
 
+def attacks(path, *sources):
+    lines = [line for each in (path, *sources) for line in read_lines(each)]
+    return {"attacks": [{key: line.get(key) for key in ["name", "kind", "succeeds_unprotected", "how_unprotected",
+                                                        "caught", "how", "seconds"]}
+                        for line in lines if "caught" in line],
+            "honest": [{key: line.get(key) for key in ["name", "kind", "accused", "how"]}
+                       for line in lines if "accused" in line]}
+
+
+def spread(path):
+    return {"spread": [{"mnk": mnk(row), **{key: row[key] for key in ["median_us", "spread", "ratio", "ratios",
+                                                                      "candidate", "baseline"]}}
+                       for row in read_lines(path)]}
+
+
+def self_ratio(path):
+    return {"self_ratio": [{"mnk": mnk(row), "ratio": row["ratio"], "median_us": row["median_us"],
+                            "baseline": row["baseline"]} for row in read_lines(path)]}
+
+
+def throughput(path):
+    rows = read_lines(path)
+    return {"evaluations_per_s": min(row["evaluations_per_s"] for row in rows),
+            "evaluations": [{"mnk": mnk(row), **{key: row[key] for key in ["evaluations_per_s", "candidates", "gate_ms",
+                                                                           "timing_ms", "verdicts"]}} for row in rows]}
+
+
 def faults(path):
     text = path.read_text()
     verdicts = re.search(r"^verdicts: (.*)$", text, re.MULTILINE)
-    return {"log": text.splitlines(), "verdicts": verdicts.group(1) if verdicts else None,
-            "problems": len(re.findall(r"^PROBLEM", text, re.MULTILINE))}
+    return {"faults": {"log": text.splitlines(), "verdicts": verdicts.group(1) if verdicts else None,
+                       "problems": len(re.findall(r"^PROBLEM", text, re.MULTILINE))}}
+
+
+PARTS = {"attacks.jsonl": attacks, "spread.jsonl": spread, "self.jsonl": self_ratio, "throughput.jsonl": throughput,
+         "faults.txt": faults}
+
+
+def measured(path):
+    """When the file was written, and what its rows say of device, driver and program."""
+    when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc).date().isoformat()
+    rows = read_lines(path) if path.suffix == ".jsonl" else []
+    return dict(next((row["provenance"] for row in rows if row.get("provenance")), {}), date=when)
 
 
 def shortcomings(evidence):
@@ -64,26 +104,21 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results/h200/evaluator.json"))
     arguments = parser.parse_args()
 
-    lines = read_lines(arguments.directory / "attacks.jsonl")
-    if arguments.sources:
-        lines += read_lines(arguments.sources)
-    throughput = read_lines(arguments.directory / "throughput.jsonl")
-    spread = read_lines(arguments.directory / "spread.jsonl")
-    itself = read_lines(arguments.directory / "self.jsonl")
-    evidence = {
-        "attacks": [{key: line.get(key) for key in ["name", "kind", "succeeds_unprotected", "how_unprotected", "caught",
-                                                    "how", "seconds"]} for line in lines if "caught" in line],
-        "honest": [{key: line.get(key) for key in ["name", "kind", "accused", "how"]} for line in lines if "accused" in line],
-        "spread": [{"mnk": mnk(row), **{key: row[key] for key in ["median_us", "spread", "ratio", "ratios", "candidate",
-                                                                  "baseline"]}} for row in spread],
-        "self_ratio": [{"mnk": mnk(row), "ratio": row["ratio"], "median_us": row["median_us"], "baseline": row["baseline"]}
-                       for row in itself],
-        "evaluations_per_s": min(row["evaluations_per_s"] for row in throughput),
-        "evaluations": [{"mnk": mnk(row), **{key: row[key] for key in ["evaluations_per_s", "candidates", "gate_ms",
-                                                                       "timing_ms", "verdicts"]}} for row in throughput],
-        "faults": faults(arguments.directory / "faults.txt"),
-        "provenance": dict(throughput[0]["provenance"], date=datetime.datetime.now(datetime.timezone.utc).date().isoformat()),
-    }
+    evidence = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    dates = evidence.setdefault("measured", {})
+    for name, read in PARTS.items():
+        path = arguments.directory / name
+        if not path.exists():
+            continue
+        sources = [arguments.sources] if name == "attacks.jsonl" and arguments.sources else []
+        evidence.update(read(path, *sources))
+        dates[path.stem] = measured(path)
+    missing = [name for name in PARTS if pathlib.Path(name).stem not in dates]
+    if missing:
+        print(f"evaluator_evidence: neither {arguments.directory} nor {arguments.out} has {', '.join(missing)}",
+              file=sys.stderr)
+        return 2
+    evidence["provenance"] = max((one for one in dates.values() if "device" in one), key=lambda one: one["date"])
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(evidence, indent=1) + "\n")
 
