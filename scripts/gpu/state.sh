@@ -3,11 +3,57 @@
 #   wisdom.jsonl           as it is
 #   cache.tar.xz           compiled kernels, those that were made last and fit into 12 MiB
 # Sourced after steps.sh; needs its variables.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2034,SC2154
 
 readonly piece_bytes=$((16 << 20)) cache_bytes=$((12 << 20))
 archive=$scratch/archive.sqlite
 export XZ_OPT="-T0 -3"
+
+# read_options ACCEPTED ARGUMENT...: `--NAME VALUE` for each NAME in ACCEPTED, separated by spaces, into the variable NAME;
+# what follows `--` into the array options, other words into the array words. Ends the script with 2 at anything else.
+read_options() {
+  local accepted=" $1 " name script
+  script=$(basename -- "$0" .sh)
+  shift
+  options=() words=()
+  while (($#)); do
+    name=${1#--}
+    if [[ $1 == -- ]]; then
+      shift
+      options=("$@")
+      break
+    elif [[ $1 != -* ]]; then
+      words+=("$1")
+      shift
+    elif [[ $1 == --* && $accepted == *" $name "* ]]; then
+      if [[ -z ${2:-} ]]; then
+        echo "$script: $1 needs a value" >&2
+        exit 2
+      fi
+      printf -v "$name" %s "$2"
+      shift 2
+    else
+      accepted=${accepted% }
+      echo "$script: unknown option '$1'; accepted:${accepted// / --}" >&2
+      exit 2
+    fi
+  done
+  for name in limit final; do
+    [[ -v $name ]] || continue
+    if ! [[ ${!name} =~ ^[0-9]+$ ]]; then
+      echo "$script: --$name ${!name}; accepted: whole seconds" >&2
+      exit 2
+    fi
+  done
+}
+
+# no_words: ends the script with 2 where read_options found any.
+no_words() {
+  if ((${#words[@]})); then
+    echo "$(basename -- "$0" .sh): unknown word '${words[0]}'" >&2
+    exit 2
+  fi
+}
 
 # unpack_state DIRECTORY: what is there; nothing is missed.
 unpack_state() {
@@ -24,6 +70,14 @@ unpack_state() {
     mkdir -p "$WARPSMITH_CACHE" && tar -C "$WARPSMITH_CACHE" -xJf "$from/cache.tar.xz" || return 3
     printf 'compiled kernels: %d brought along\n' "$(find "$WARPSMITH_CACHE" -name manifest.json | wc -l)"
   fi
+}
+
+# known_times: an archive of the times in results/h200, where no archive was brought along.
+known_times() {
+  local table=$root/results/h200/replay.jsonl.xz
+  [[ ! -f $archive && -f $table ]] || return 0
+  xz -dc "$table" >"$scratch/known.jsonl" || return 3
+  "$stage/warpsmith" dataset import --replay "$scratch/known.jsonl" --archive "$archive"
 }
 
 # pack_archive: into $out, in pieces.

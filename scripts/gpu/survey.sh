@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a GPU host: measures the best known kernels beside all baselines on all GPUs, with what scripts/stage.sh made, and
-# packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on.
+# packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on;
+# without a state, the times of results/h200/replay.jsonl.xz are.
 #   scripts/gpu/survey.sh [--limit SECONDS] [--state DIRECTORY] [STEP...]
 # STEP, in the order given; each begins nothing once the time is up:
 #   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
@@ -19,31 +20,14 @@ source "$here/steps.sh"
 # shellcheck source=scripts/gpu/state.sh
 source "$here/state.sh"
 limit=570 state=$root/build/tune-state
-steps=()
-while (($#)); do
-  case $1 in
-    --limit | --state)
-      [[ -n ${2:-} ]] || { echo "survey: $1 needs a value" >&2 && exit 2; }
-      case $1 in
-        --state) state=$2 ;;
-        --limit) limit=$2 ;;
-      esac
-      shift 2
-      ;;
-    grid | server | accuracy | llm)
-      steps+=("$1")
-      shift
-      ;;
-    *)
-      echo "survey: unknown '$1'; accepted: --limit, --state, grid, server, accuracy, llm" >&2
-      exit 2
-      ;;
-  esac
+read_options "limit state" "$@"
+for name in "${words[@]}"; do
+  if [[ " grid server accuracy llm " != *" $name "* ]]; then
+    echo "survey: unknown step '$name'; accepted: grid, server, accuracy, llm" >&2
+    exit 2
+  fi
 done
-if ! [[ $limit =~ ^[0-9]+$ ]]; then
-  echo "survey: --limit $limit; accepted: whole seconds" >&2
-  exit 2
-fi
+steps=("${words[@]}")
 ((${#steps[@]})) || steps=(grid accuracy llm)
 readonly packing_seconds=20 longest_shape_seconds=20
 readonly work=$scratch/survey shapes=$root/bench/shapes
@@ -80,7 +64,7 @@ llm() {
 
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  unpack_state "$state" || exit 3
+  { unpack_state "$state" && known_times; } || exit 3
   if [[ -f $state/survey.tar.xz ]]; then tar -C "$work" -xJf "$state/survey.tar.xz" || exit 3; fi
   for name in "${steps[@]}"; do $name; done
   if compgen -G "$work/grid-*.csv" >/dev/null; then

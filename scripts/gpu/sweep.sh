@@ -15,33 +15,8 @@ source "$here/steps.sh"
 # shellcheck source=scripts/gpu/state.sh
 source "$here/state.sh"
 limit=570 state=$root/build/sweep-state spaces=
-options=()
-while (($#)); do
-  case $1 in
-    --limit | --state | --spaces)
-      [[ -n ${2:-} ]] || { echo "sweep: $1 needs a value" >&2 && exit 2; }
-      case $1 in
-        --state) state=$2 ;;
-        --limit) limit=$2 ;;
-        --spaces) spaces=$2 ;;
-      esac
-      shift 2
-      ;;
-    --)
-      shift
-      options=("$@")
-      break
-      ;;
-    *)
-      echo "sweep: unknown option '$1'; accepted: --spaces, --limit, --state, -- OPTION..." >&2
-      exit 2
-      ;;
-  esac
-done
-if ! [[ $limit =~ ^[0-9]+$ ]]; then
-  echo "sweep: --limit $limit; accepted: whole seconds" >&2
-  exit 2
-fi
+read_options "spaces limit state" "$@"
+no_words
 if [[ ! -f $spaces ]]; then
   echo "sweep: --spaces '$spaces' is no file; accepted: what \`warpsmith dataset spaces\` writes" >&2
   exit 2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a GPU host: tunes the grid on all GPUs for a given time and packs what the next run needs, with what
-# scripts/stage.sh made. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on.
+# scripts/stage.sh made. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on;
+# without a state, the times of results/h200/replay.jsonl.xz are.
 #   scripts/gpu/tune.sh [--limit SECONDS] [--final SECONDS] [--state DIRECTORY] [-- OPTION...]
 # --limit: from start to end, packing included (default 570). --final: of that, for measuring finalists and comparing
 # (default 0: none; survey.sh compares the winners of a whole grid faster). OPTION: of `warpsmith tune`, such as
@@ -16,33 +17,8 @@ source "$here/steps.sh"
 # shellcheck source=scripts/gpu/state.sh
 source "$here/state.sh"
 limit=570 final=0 state=$root/build/tune-state
-options=()
-while (($#)); do
-  case $1 in
-    --limit | --final | --state)
-      [[ -n ${2:-} ]] || { echo "tune: $1 needs a value" >&2 && exit 2; }
-      case $1 in
-        --state) state=$2 ;;
-        --limit) limit=$2 ;;
-        --final) final=$2 ;;
-      esac
-      shift 2
-      ;;
-    --)
-      shift
-      options=("$@")
-      break
-      ;;
-    *)
-      echo "tune: unknown option '$1'; accepted: --limit, --final, --state, -- OPTION..." >&2
-      exit 2
-      ;;
-  esac
-done
-if ! [[ $limit =~ ^[0-9]+$ && $final =~ ^[0-9]+$ ]]; then
-  echo "tune: --limit $limit --final $final; accepted: whole seconds" >&2
-  exit 2
-fi
+read_options "limit final state" "$@"
+no_words
 readonly packing_seconds=25 starting_seconds=20
 [[ " ${options[*]} " == *" --shapes "* ]] || options+=(--grid cuda-l2)
 PATH=$PATH:/usr/local/cuda/bin
@@ -70,7 +46,7 @@ tune() {
 
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  unpack_state "$state" || exit 3
+  { unpack_state "$state" && known_times; } || exit 3
   tune
   pack_archive
   pack_cache
