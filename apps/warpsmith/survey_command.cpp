@@ -324,7 +324,9 @@ Status SurveyCommand::enter_chosen(Job& job, Layout layout) {
   if (!found) return found.error();
   std::vector<ChosenRecipe>& chosen = *found;
   if (!arguments_.unmeasured) use_rows(chosen, problem);
-  auto entrants = builder_->build_contest(problem, chosen, fmt::format("ours-{}", to_string(layout)));
+  // A kernel that is to be chosen without measuring must not be chosen by measuring.
+  const auto rivals = arguments_.unmeasured ? KernelBuilder::Rivals::none : KernelBuilder::Rivals::allowed;
+  auto entrants = builder_->build_contest(problem, chosen, fmt::format("ours-{}", to_string(layout)), rivals);
   if (!entrants && entrants.error().kind == ErrorKind::environment) return entrants.error();
   if (entrants) {
     std::move(entrants->begin(), entrants->end(), std::back_inserter(job.entrants));

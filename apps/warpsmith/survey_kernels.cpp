@@ -77,14 +77,16 @@ Result<SurveyKernel> KernelBuilder::build_first(const Problem& problem, const st
 
 Result<std::vector<SurveyKernel>> KernelBuilder::build_contest(const Problem& problem,
                                                                const std::vector<ChosenRecipe>& chosen,
-                                                               const std::string& name) {
+                                                               const std::string& name, Rivals rivals) {
   std::vector<SurveyKernel> entrants;
   auto first = build_first(problem, chosen, name);
   if (!first) return first.error();
   entrants.push_back(std::move(*first));
+  if (rivals == Rivals::none) return entrants;
   const double limit_us = kRival * entrants.front().known_us;
   for (const ChosenRecipe& one : std::vector<ChosenRecipe>(entrants.front().others)) {
-    if (!(one.cold_us > 0 && one.cold_us <= limit_us)) continue;
+    const bool first_timed = limit_us > 0, timed = one.cold_us > 0;
+    if (timed != first_timed || one.cold_us > limit_us) continue;
     auto rival = build(problem, one, fmt::format("{}~{}", name, entrants.size() + 1));
     if (!rival && rival.error().kind == ErrorKind::environment) return rival.error();
     if (!rival) continue;

@@ -49,9 +49,11 @@ class KernelBuilder {
   // can.
   Result<SurveyKernel> build_first(const Problem& problem, const std::vector<ChosenRecipe>& chosen,
                                    const std::string& name);
-  // The same, with those that were measured nearly as fast behind it, its rivals. Error: as build_first().
+  // The same, with its rivals behind it: those that were measured nearly as fast, or all where nothing was measured.
+  // Error: as build_first().
+  enum class Rivals { none, allowed };
   Result<std::vector<SurveyKernel>> build_contest(const Problem& problem, const std::vector<ChosenRecipe>& chosen,
-                                                  const std::string& name);
+                                                  const std::string& name, Rivals rivals);
   // Adds, behind the fastest entrant and those near it, the same with dependent launch, or what is known to be the
   // fastest then; what cannot be built is left out.
   void add_variants(std::vector<SurveyKernel>& entrants);

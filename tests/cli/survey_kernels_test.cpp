@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "temporary_directory.h"
+
 namespace warpsmith::cli {
 namespace {
 
@@ -43,6 +47,53 @@ TEST(SurveyContests, NothingIsLostWhereNothingWasCompared) {
   EXPECT_TRUE(settle_contests(entrants, {}).empty());
   ASSERT_EQ(entrants.size(), 1u);
   EXPECT_EQ(entrants[0].recipe, "a");
+}
+
+class SurveyEntrants : public TemporaryDirectory {
+ protected:
+  // The recipes that take part, of starting points with these times (0: not measured).
+  std::vector<std::string> entrants(const std::vector<double>& times_us, KernelBuilder::Rivals rivals) {
+    const std::vector<Recipe> starts = cpu_family().starting_points(problem_, machine_);
+    std::vector<ChosenRecipe> chosen;
+    for (std::size_t i = 0; i < times_us.size(); ++i) chosen.push_back({starts.at(i), "test", times_us[i], {}});
+    const Compiler compiler({.cache = home_ / "cache"});
+    KernelBuilder builder(compiler, machine_);
+    const auto built = builder.build_contest(problem_, chosen, "ours-tn", rivals);
+    EXPECT_TRUE(built.ok());
+    std::vector<std::string> found;
+    for (const SurveyKernel& one : *built) {
+      EXPECT_EQ(one.rival_of, found.empty() ? "" : "ours-tn");
+      const auto is_it = [&](const Recipe& recipe) { return to_string(recipe) == one.recipe; };
+      found.push_back(std::to_string(std::find_if(starts.begin(), starts.end(), is_it) - starts.begin()));
+    }
+    return found;
+  }
+  static Machine make_machine() {
+    Machine machine;
+    machine.name = "test CPU";
+    machine.kind = "cpu";
+    machine.units = 2;
+    machine.l1_bytes = 32 << 10;
+    machine.l2_bytes = 1 << 20;
+    machine.l3_bytes = 32 << 20;
+    machine.avx2 = true;
+    return machine;
+  }
+
+  const Problem problem_{64, 64, 64};
+  const Machine machine_ = make_machine();
+};
+
+TEST_F(SurveyEntrants, ThoseThatWereNearlyAsFastAreRivals) {
+  const auto allowed = KernelBuilder::Rivals::allowed;
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(entrants({100, 105, 107}, allowed), (Names{"0", "1"}));
+  EXPECT_EQ(entrants({100, 0, 106}, allowed), (Names{"0", "2"}));
+  EXPECT_EQ(entrants({0, 0, 0}, allowed), (Names{"0", "1", "2"}));
+}
+
+TEST_F(SurveyEntrants, NobodyCompetesWhereMeasuringMustNotChoose) {
+  EXPECT_EQ(entrants({0, 0, 0}, KernelBuilder::Rivals::none), std::vector<std::string>{"0"});
 }
 
 }  // namespace
