@@ -4,7 +4,8 @@
 Usage: bench/performance_evidence.py REPLAY... [--offline results/h200/grid-offline.csv] [--out docs/performance.md]
 REPLAY: what `warpsmith dataset replay` or `warpsmith tune --export-replay` wrote, plain or .xz; several are one. Between
 `<!-- generated: NAME -->` and `<!-- end -->` the document gets
-  ratios      per size bucket: ours over auto-tuned cuBLASLt, cold, warm, with dependent launch (of --offline)
+  ratios      per size bucket: ours over auto-tuned cuBLASLt, cold, warm, with dependent launch (of --offline), and in
+              the other modes that stand beside it
   techniques  for each knob: the best kernel that has it over the best that has not, per bucket
   sizes       rank correlations between the best kernel's knobs and the problem's sizes
   accumulators  the best kernel that sums in FP32 beside the best that sums in FP16
@@ -200,20 +201,36 @@ def short(recipe):
     return " ".join(recipe.split()[:6])
 
 
+def read_survey(path):
+    """The rows of one of a survey's files and what its header says."""
+    lines = path.read_text().splitlines()
+    header = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# ") and ": " in line)
+    header["shapes"] = next((line[2:] for line in lines if re.fullmatch(r"# \d+ of \d+ shapes", line)), "")
+    return list(csv.DictReader(line for line in lines if not line.startswith("#"))), header
+
+
 def ratios(path):
-    with path.open() as lines:
-        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    rows, header = read_survey(path)
     pairs = [("cold", "lt_auto_us", "ours_us"), ("cold, NN over NN", "lt_auto_nn_us", "ours_nn_us"),
              ("cold, TN over TN", "lt_auto_tn_us", "ours_tn_us"), ("warm", "lt_auto_warm_us", "ours_warm_us"),
              ("cold, dependent launch", "lt_auto_us", "ours_pdl_us"), ("cold, over cuBLASLt's first choice", "lt_heuristic_us", "ours_us"),
              ("cold, over cuBLAS", "cublas_us", "ours_us")]
+    parts = [(rows, *pair) for pair in pairs]
+    for mode, name in [("call", "single calls"), ("server", "single calls after idling")]:
+        beside = path.with_name(path.name.replace("offline", mode))
+        if beside != path and beside.exists():
+            parts.append((read_survey(beside)[0], name, "lt_auto_us", "ours_us"))
     result = []
-    for name, theirs, ours in pairs:
+    for measured, name, theirs, ours in parts:
         logs = [(int(r["m"]) * int(r["n"]) * int(r["k"]), math.log(float(r[theirs]) / float(r[ours])))
-                for r in rows if r[theirs] and r[ours]]
+                for r in measured if r[theirs] and r[ours]]
         if logs:
             result.append([name] + by_bucket(logs))
-    return table(["ratio", "all"] + [name for _, name in BUCKETS], result)
+    counts = re.match(r"(\d+) of (\d+)", header["shapes"])
+    unfinished = ", the smaller ones first" if counts and counts[1] != counts[2] else ""
+    caption = (f"{header['shapes']}{unfinished}; {header['device']}, driver {header['driver']}, cuBLAS {header['cublas']}, "
+               f"{header['date'].split(' to ')[-1][:10]}.")
+    return caption + "\n\n" + table(["ratio", "all"] + [name for _, name in BUCKETS], result)
 
 
 def main():

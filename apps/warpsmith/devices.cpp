@@ -118,10 +118,13 @@ Result<std::vector<OpenDevice>> open_devices(const DeviceOptions& options, const
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     DeviceOptions one = options;
     one.device = numbers[i];
+    if (i > 0) one.target = std::string(to_string(devices.front().target));  // "auto" would take the CPU where there are no more
     auto opened = open_device(one, seed);
     if (!opened && all && i > 0) break;  // there are no more
     if (!opened) return opened.error();
-    if (!gpus.empty() && !is_cuda(opened->target)) return bad_input("--gpus goes with a CUDA target");
+    if (!gpus.empty() && !is_cuda(opened->target)) {
+      return bad_input(fmt::format("--gpus goes with a CUDA target: {}", opened->note));
+    }
     if (all && static_cast<int>(numbers.size()) < kMostGpus) numbers.push_back(numbers.back() + 1);
     if (i > 0 && opened->evaluator->machine().id() != devices.front().evaluator->machine().id()) {
       if (all) continue;
