@@ -292,6 +292,12 @@ __global__ void hold_kernel(unsigned long long ns) {
   for (const unsigned long long start = global_ns(); global_ns() - start < ns;) __nanosleep(100);
 }
 
+__global__ void gate_kernel(const volatile unsigned* opened, unsigned ticket, unsigned long long longest_ns) {
+  for (const unsigned long long start = global_ns(); *opened != ticket && global_ns() - start < longest_ns;) {
+    __nanosleep(100);
+  }
+}
+
 __global__ void read_kernel(const uint4* memory, std::int64_t count, unsigned* sink) {
   unsigned sum = 0;
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
@@ -449,6 +455,11 @@ void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStrea
 void hold_stream(double us, cudaStream_t stream) {
   hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(1e3 * us));
   check(cudaGetLastError(), "hold_kernel");
+}
+
+void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream) {
+  gate_kernel<<<1, 1, 0, stream>>>(opened, ticket, static_cast<unsigned long long>(1e3 * longest_us));
+  check(cudaGetLastError(), "gate_kernel");
 }
 
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream) {

@@ -135,6 +135,8 @@ void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStrea
 
 // Keeps the stream busy for so long, so that what is queued meanwhile starts without waiting for the host.
 void hold_stream(double us, cudaStream_t stream);
+// The same until *opened, in host memory that the device can read, is `ticket`, or for `longest_us`.
+void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream);
 
 // Reads `bytes` (a multiple of 16) once, so that the L2 cache holds nothing else.
 void read_through(const void* memory, std::int64_t bytes, unsigned* sink, cudaStream_t stream);

@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kReplayUs = 500;         // wanted length of a replay: event and graph start-up vanish in it
 constexpr double kLongestReplayUs = 5e4;  // a replay of more than one launch is no longer than this
-constexpr double kHostLaunchUs = 10;      // what a launch outside a graph may take beyond the kernel's time
 constexpr double kSlowReplays = 20;       // wanted lengths; a replay longer than this is cut
 constexpr int kFewestLaunches = 4, kMostLaunches = 256;
 constexpr std::int64_t kFlushFactor = 3;  // of the L2 cache's size
@@ -65,10 +64,15 @@ void GraphTimer::flush_l2() {
   read_through(flush_.data(), static_cast<std::int64_t>(flush_.bytes()), sink_.as<unsigned>(), stream_);
 }
 
+// Queueing a graph of many launches takes the host about as long as the device takes for a flush, in one process longer
+// than in another. The device starts when all is queued, or it would wait between the two events.
 double GraphTimer::timed(const std::function<void()>& queue_work) {
-  check(cudaEventRecord(start_.get(), stream_), "cudaEventRecord");
-  queue_work();
-  check(cudaEventRecord(stop_.get(), stream_), "cudaEventRecord");
+  {
+    const StreamGate::Hold hold = gate_.close(stream_);
+    check(cudaEventRecord(start_.get(), stream_), "cudaEventRecord");
+    queue_work();
+    check(cudaEventRecord(stop_.get(), stream_), "cudaEventRecord");
+  }
   check(cudaEventSynchronize(stop_.get()), "cudaEventSynchronize");
   float ms = 0;
   check(cudaEventElapsedTime(&ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
@@ -80,9 +84,8 @@ ArmedGraph GraphTimer::arm(LaunchOnSet launch, int launches, bool cold, std::siz
   graph.launch = std::move(launch);
   graph.cold = cold;
   graph.launch(0, 0, stream_);
-  const double first_us = timed([&] { graph.launch(0, 0, stream_); });
+  const double estimate_us = timed([&] { graph.launch(0, 0, stream_); });
   // All subjects of a problem get the same number, so that start-up weighs alike; only one far too slow gets fewer.
-  const double estimate_us = std::max(first_us - kHostLaunchUs, 0.0);
   const double limit_us = launches <= kFewestLaunches ? 2 * kLongestReplayUs : kSlowReplays * kReplayUs;
   graph.launches = launches * estimate_us <= limit_us ? launches : std::min(launches, launches_for(estimate_us));
   graph.order.resize(static_cast<std::size_t>(graph.launches));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/stream_gate.h"
 #include "evaluate/cuda/timing_operands.h"
 
 namespace warpsmith::cuda {
@@ -57,6 +58,7 @@ class GraphTimer {
   cudaStream_t stream_;
   DeviceBuffer flush_, sink_;
   Event start_, stop_;
+  StreamGate gate_;
 };
 
 }  // namespace warpsmith::cuda

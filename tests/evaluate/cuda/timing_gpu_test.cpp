@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "evaluate/cuda/stream_gate.h"
 #include "evaluate/timing.h"
 #include "gpu_fixture.h"
 
@@ -37,6 +41,28 @@ class CudaTiming : public testing::Test {
 
   Result<std::unique_ptr<Backend>> backend_ = make_cuda_backend(0);
 };
+
+TEST_F(CudaTiming, HeldWorkDoesNotWaitForTheHost) {
+  const cuda::Stream stream = cuda::make_stream();
+  const cuda::Event start = cuda::make_event(), stop = cuda::make_event();
+  cuda::StreamGate gate;
+  const auto milliseconds = [&](bool held) {
+    std::unique_ptr<cuda::StreamGate::Hold> hold;
+    if (held) hold.reset(new cuda::StreamGate::Hold(gate.close(stream.get())));
+    cuda::check(cudaEventRecord(start.get(), stream.get()), "cudaEventRecord");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    cuda::check(cudaEventRecord(stop.get(), stream.get()), "cudaEventRecord");
+    hold.reset();
+    cuda::check(cudaEventSynchronize(stop.get()), "cudaEventSynchronize");
+    float elapsed = 0;
+    cuda::check(cudaEventElapsedTime(&elapsed, start.get(), stop.get()), "cudaEventElapsedTime");
+    return elapsed;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GT(milliseconds(false), 4.5F);
+    EXPECT_LT(milliseconds(true), 0.5F);
+  }
+}
 
 // A call pays for the launch and the wait: microseconds on top of what a launch costs back to back.
 TEST_F(CudaTiming, CallsCostALaunchAndAWaitMore) {
