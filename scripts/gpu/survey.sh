@@ -66,6 +66,10 @@ llm() {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   { unpack_state "$state" && known_times; } || exit 3
   if [[ -f $state/survey.tar.xz ]]; then tar -C "$work" -xJf "$state/survey.tar.xz" || exit 3; fi
+  # Which of cuBLASLt's algorithms were the fastest on a GPU of this type: only they are tried then.
+  if [[ ! -f $work/baseline-choices.jsonl && -f $root/results/h200/baseline-choices.jsonl.xz ]]; then
+    xz -dc "$root/results/h200/baseline-choices.jsonl.xz" >"$work/baseline-choices.jsonl" || exit 3
+  fi
   for name in "${steps[@]}"; do $name; done
   if compgen -G "$work/grid-*.csv" >/dev/null; then
     "$stage/warpsmith" survey --summarize --output "$work/grid" && cp "$work/grid-summary.json" "$out/"
