@@ -321,7 +321,7 @@ class ProblemAudit {
     cuda::BaselineChoices choices;
     auto all = cuda::make_cublas_baselines(
         report_.problem, device_.baseline_cublas, device_.cublaslt, device_.baseline_workspace,
-        [&](cuda::Baseline& one) { return try_out(bench, one, launches); }, choices);
+        [&](cuda::Baseline& one, cuda::TrialLength) { return try_out(bench, one, launches); }, choices);
     std::erase_if(all, [](const auto& one) { return one->name().find("auto") == std::string::npos; });
     return all;
   }

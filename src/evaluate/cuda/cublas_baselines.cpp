@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,7 @@ constexpr std::size_t kFinalists = 8;
 constexpr double kFinalistMargin = 1.10;               // of the fastest one's time
 constexpr int kFinalRounds = 7, kLongFinalRounds = 3;  // the latter of replays that are long, each as good as several
 constexpr int kTuningReplays = 3;
+constexpr double kHopeless = 1.5;       // times the fastest one's time
 constexpr std::size_t kRemembered = 3;  // of a layout's candidates, for the next time
 
 class GemmEx final : public Baseline {
@@ -62,9 +64,12 @@ struct Tried {
   std::unique_ptr<BaselineTrial> trial;
 };
 
-double shortest_us(BaselineTrial& trial) {
+// fastest_us: of those before it; one far behind needs no second look.
+double shortest_us(BaselineTrial& trial, double fastest_us) {
   double best_us = trial.time_us();
-  for (int i = 1; i < kTuningReplays && !trial.is_long(best_us); ++i) best_us = std::min(best_us, trial.time_us());
+  for (int i = 1; i < kTuningReplays && !trial.is_long(best_us) && best_us <= kHopeless * fastest_us; ++i) {
+    best_us = std::min(best_us, trial.time_us());
+  }
   return best_us;
 }
 
@@ -79,10 +84,12 @@ std::vector<Tried> try_all(const std::shared_ptr<const LtProblem>& problem, cubl
   }
   if (familiar.empty()) known.clear();
   std::vector<Tried> tried;
+  double fastest_us = std::numeric_limits<double>::infinity();
   for (auto& candidate : familiar.empty() ? offered : familiar) {
-    auto trial = try_out(*candidate);
+    auto trial = try_out(*candidate, TrialLength::screening);
     if (!trial) continue;
-    const double time_us = shortest_us(*trial);
+    const double time_us = shortest_us(*trial, fastest_us);
+    fastest_us = std::min(fastest_us, time_us);
     tried.push_back({time_us, std::move(candidate), std::move(trial)});
   }
   std::sort(tried.begin(), tried.end(), [](const Tried& x, const Tried& y) { return x.first < y.first; });
@@ -97,6 +104,9 @@ std::unique_ptr<Baseline> auto_tuned(const std::shared_ptr<const LtProblem>& pro
   if (tried.empty()) return nullptr;
   const std::size_t finalists = count_finalists(tried);
   std::vector<std::vector<double>> rounds(finalists);
+  for (std::size_t i = 0; finalists > 1 && i < finalists; ++i) {
+    if (auto full = try_out(*tried[i].baseline, TrialLength::full)) tried[i].trial = std::move(full);
+  }
   const int wanted = tried.front().trial->is_long(tried.front().first) ? kLongFinalRounds : kFinalRounds;
   for (int round = 0; finalists > 1 && round < wanted; ++round) {
     for (std::size_t i = 0; i < finalists; ++i) rounds[i].push_back(tried[i].trial->time_us());
@@ -142,7 +152,7 @@ std::vector<std::unique_ptr<Baseline>> make_cublas_baselines(const Problem& prob
                                                              const TryBaseline& try_out, BaselineChoices& choices) {
   std::vector<std::unique_ptr<Baseline>> baselines;
   const auto keep = [&](std::unique_ptr<Baseline> baseline) {
-    if (baseline && try_out(*baseline)) baselines.push_back(std::move(baseline));
+    if (baseline && try_out(*baseline, TrialLength::screening)) baselines.push_back(std::move(baseline));
   };
   for (const Layout layout : {Layout::nn, Layout::tn}) {
     keep(std::make_unique<GemmEx>(problem, layout, cublas));

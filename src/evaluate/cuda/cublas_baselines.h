@@ -32,8 +32,10 @@ class BaselineTrial {
   virtual double time_us() = 0;                    // of one launch, cold operands
   virtual bool is_long(double time_us) const = 0;  // once is as good as several times
 };
+// Screening: with fewer launches, to find out whether it is near the fastest at all.
+enum class TrialLength { screening, full };
 // Null: it fails or is wrong.
-using TryBaseline = std::function<std::unique_ptr<BaselineTrial>(Baseline&)>;
+using TryBaseline = std::function<std::unique_ptr<BaselineTrial>(Baseline&, TrialLength)>;
 
 // Which of a layout's candidates were the fastest when all had been tried, in the words of Baseline::detail().
 using BaselineChoices = std::map<std::string, std::vector<std::string>>;

@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint16_t kTimedPoison = 0x7fab;
 constexpr int kTuningReplays = 3;
-constexpr double kLongTuningUs = 2e4;       // a replay this long is as good as several
-constexpr double kLongLaunches = 4;         // of the wanted length of a batch, each
-constexpr double kExhaustiveBatchUs = 150;  // thousands of configurations are timed
+constexpr double kLongTuningUs = 2e4;      // a replay this long is as good as several
+constexpr double kLongLaunches = 4;        // of the wanted length of a batch, each
+constexpr double kScreeningBatchUs = 150;  // many baselines are timed, or thousands of configurations
 // Hardly a GEMM is faster; the physical floor of a small problem is far lower, and would make short batches long.
 constexpr double kShortestGemmUs = 2.5;
 // A problem this large draws enough power to lower the clocks: it is timed at the clocks it settles at.
@@ -98,7 +98,7 @@ int TimingSteps::keep(std::unique_ptr<CudaKernel> kernel) {
 std::vector<std::string> TimingSteps::open_baselines() {
   baselines_ = make_cublas_baselines(
       problem_, device_.cublas, device_.cublaslt, device_.baseline_workspace,
-      [this](Baseline& one) { return try_out(one); }, choices_);
+      [this](Baseline& one, TrialLength length) { return try_out(one, length); }, choices_);
   std::vector<std::string> names;
   for (const auto& one : baselines_) names.push_back(one->name());
   return names;
@@ -112,7 +112,7 @@ std::vector<std::string> TimingSteps::open_exhaustive(double seconds, const Work
     };
     auto found = search_cublaslt(
         problem_, layout, device_.cublaslt, device_.baseline_workspace, seconds / 2,
-        [this](Baseline& one) { return time_unlisted(one, kExhaustiveBatchUs); }, shifted);
+        [this](Baseline& one) { return time_unlisted(one, kScreeningBatchUs); }, shifted);
     if (!found) continue;
     names.push_back(found->name());
     baselines_.push_back(std::move(found));
@@ -285,10 +285,11 @@ class TimingSteps::Trial final : public BaselineTrial {
 
 // One that fails or is wrong is no baseline. What is fastest on a cool device need not be where the power limit has
 // lowered the clocks.
-std::unique_ptr<BaselineTrial> TimingSteps::try_out(Baseline& one) {
+std::unique_ptr<BaselineTrial> TimingSteps::try_out(Baseline& one, TrialLength length) {
   try {
     replayed_ = nullptr;
-    auto trial = std::make_unique<Trial>(*this, device_.timer.arm(launcher(one), launches(0, 0), true, 0));
+    const int count = launches(length == TrialLength::screening ? kScreeningBatchUs : 0, 0);
+    auto trial = std::make_unique<Trial>(*this, device_.timer.arm(launcher(one), count, true, 0));
     heat(trial->graph());
     trial->time_us();
     if (!judge_outputs(trial->graph(), 0, trial->graph().launches, "in a baseline's outputs").passed) return nullptr;

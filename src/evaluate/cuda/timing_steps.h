@@ -111,7 +111,7 @@ class TimingSteps {
   void note_work(double us);
 
   std::optional<double> time_unlisted(Baseline& baseline, double batch_us);
-  std::unique_ptr<BaselineTrial> try_out(Baseline& baseline);
+  std::unique_ptr<BaselineTrial> try_out(Baseline& baseline, TrialLength length);
   CheckReport judge_outputs(const ArmedGraph& graph, int first, int count, const char* where);
   CheckReport judge_call(const Call& made, const char* where);
   void judge_set(int inputs, int output);
