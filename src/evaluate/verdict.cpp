@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 namespace warpsmith {
@@ -165,7 +167,8 @@ void from_json(const nlohmann::json& json, PairedScore& score) {
 }
 
 void to_json(nlohmann::json& json, const GateResult& value) {
-  json = {{"gate", value.gate}, {"passed", value.passed}, {"detail", value.detail}, {"worst_error", value.worst_error}};
+  const double worst_error = std::isfinite(value.worst_error) ? value.worst_error : std::numeric_limits<double>::max();
+  json = {{"gate", value.gate}, {"passed", value.passed}, {"detail", value.detail}, {"worst_error", worst_error}};
 }
 
 void from_json(const nlohmann::json& json, GateResult& value) {

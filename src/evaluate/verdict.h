@@ -58,7 +58,8 @@ struct GateResult {
   std::string gate;  // "resource", "bound/normal", "exact", "accumulator", "coverage", "repeatability", ...
   bool passed = false;
   std::string detail;      // on failure: first bad element, its value and what was allowed
-  double worst_error = 0;  // largest |c - c64| over the bound's half-width; 0 where it has no meaning
+  double worst_error = 0;  // largest |c - c64| over the bound's half-width; 0 where it has no meaning. JSON has no
+                           // infinity: the largest double stands for it
 };
 
 namespace verdict {

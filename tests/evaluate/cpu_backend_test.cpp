@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -162,6 +163,22 @@ TEST(ReferenceTest, EveryKindOfInputHasItsRightAnswer) {
       EXPECT_TRUE(report.passed) << to_string(kind) << " " << report.detail;
     }
   }
+}
+
+// 65519.992 rounds to 65504, and an error within the bound takes it to 65520, which rounds to infinity.
+TEST(ReferenceTest, AnInfinityThatMayBeRightHasNoErrorRatio) {
+  const Problem problem{1, 1, 2};
+  const auto element = [&](double value) { return double_to_element(value, problem.element); };
+  const std::uint16_t a[] = {element(255.875), element(15.9921875)}, b[] = {element(256), element(1)};
+  const Reference reference(problem, {0}, a, b);
+  for (const double value : {65504.0, std::numeric_limits<double>::infinity()}) {
+    const std::uint16_t c = element(value);
+    const CheckReport report = reference.check(Criterion::bound, &c);
+    EXPECT_TRUE(report.passed) << report.detail;
+    EXPECT_LE(report.worst_error, 1.001) << value;
+  }
+  const std::uint16_t wrong = element(-std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(reference.check(Criterion::bound, &wrong).passed);
 }
 
 TEST(ReferenceTest, FollowsRotatedRows) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace warpsmith {
 namespace {
 
@@ -24,6 +27,17 @@ Measurement measurement() {
   value.server = ServerFacts{100, 50, 7};
   value.warm.mean_us = 2.75;
   return value;
+}
+
+TEST(Verdict, AnErrorWithoutBoundSurvivesJson) {
+  for (const double worst_error : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    Verdict verdict;
+    verdict.outcome = verdict::Wrong{{"bound/large", false, "C(0, 0) = inf", worst_error}};
+    verdict.gates = {{"bound/large", false, "C(0, 0) = inf", worst_error}};
+    const Verdict back = round_trip(verdict);
+    EXPECT_EQ(back.kind(), "wrong");
+    EXPECT_EQ(back.gates.at(0).worst_error, std::numeric_limits<double>::max());
+  }
 }
 
 TEST(Verdict, EveryCaseRoundTrips) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include "evaluate/cpu/convert.h"
@@ -261,7 +262,8 @@ void Reference::check_row(Criterion criterion, std::size_t row, const std::uint1
       outside += static_cast<int>(key < lo_[e]) | static_cast<int>(key > hi_[e]);
       outside += criterion == Criterion::exact && c[begin + i] != exact_[e] ? 1 : 0;
       const float ratio = std::fabs(line[static_cast<std::size_t>(i)] - value_[e]) * inverse_[e];
-      worst = ratio > worst ? ratio : worst;
+      // Infinite where C is: that may be right, and has no ratio.
+      worst = ratio > worst && ratio <= std::numeric_limits<float>::max() ? ratio : worst;
     }
     report.worst_error = std::max(report.worst_error, static_cast<double>(worst));
     report.precision.misrounded += misrounded;
