@@ -36,7 +36,7 @@ def search(cli, shape, seed, options):
         archive = os.path.join(directory, "archive.sqlite")
         environment = dict(os.environ, WARPSMITH_DATA=directory, WARPSMITH_CACHE=os.path.join(directory, "cache"))
         command = [cli, "optimize", *map(str, shape), "--target", "cpu", "--seed", str(seed), "--archive", archive,
-                   "--quiet", *options]
+                   "--no-final", "--quiet", *options]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")

@@ -39,6 +39,7 @@ struct OptimizeArguments {
   std::string kernels;
   bool json = false;
   bool quiet = false;
+  bool no_final = false;
   bool no_sanitizer = false;
   LlmOptions llm;
   std::vector<std::string> tasks, task_candidates;
@@ -190,7 +191,7 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   if (!baseline) return baseline.error();
   auto outcome = llm_ ? search_with_models(scope, device, compiler, *baseline, budget_seconds)
                       : search(scope, *trials, budget_seconds, *baseline ? (*baseline)->cold.median_us : 0);
-  if (!outcome || interrupted() || !outcome->search.best) return outcome;
+  if (!outcome || interrupted() || !outcome->search.best || arguments_.no_final) return outcome;
 
   ProgressLine line(arguments_.quiet);
   ConcludeOptions finish;
@@ -312,7 +313,7 @@ Status check_policy(const OptimizeArguments& arguments, const CLI::App& command)
 // What of these options concerns tasks.
 Result<int> run_on_tasks(const OptimizeArguments& arguments, const CLI::App& command) {
   for (const char* option : {"shape", "--mnk", "--layout", "--type", "--acc", "--scaled", "--ld", "--model", "--learn",
-                             "--jobs", "--llm-parallel", "--llm-profile"}) {
+                             "--jobs", "--no-final", "--llm-parallel", "--llm-profile"}) {
     const CLI::Option* found = command.get_option_no_throw(option);
     if (found != nullptr && found->count() > 0) return bad_input(fmt::format("{} does not go with --task", option));
   }
@@ -377,6 +378,7 @@ void add_optimize_command(CLI::App& app, Run& run) {
       ->allow_extra_args(false);
   command->add_flag("--no-sandbox", arguments->no_sandbox, "With --task: run C++ candidates unconfined (CPU)");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->add_flag("--no-final", arguments->no_final, "Search only: nothing is measured again or compared");
   command->add_flag("--no-sanitizer", arguments->no_sanitizer,
                     "Do not run compute-sanitizer over the finalists (CUDA); the report says so");
   command->add_flag("--quiet", arguments->quiet, "No progress line");

@@ -350,6 +350,16 @@ TEST_F(Cli, SearchesResumesAndWritesTheKernel) {
   EXPECT_GE(again.at("resumed").get<int>(), 3);
 }
 
+TEST_F(Cli, SearchesWithoutAFinal) {
+  const ProcessOutput output = run(small_search({"--no-final"}));
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  const auto result = nlohmann::json::parse(output.out).at(0);
+  EXPECT_EQ(result.at("tried"), 3);
+  EXPECT_GT(result.at("best_while_searching").at("cold_us").get<double>(), 0);
+  EXPECT_FALSE(result.contains("conclusion"));
+  EXPECT_FALSE(fs::exists(home_ / "data/kernels"));
+}
+
 TEST_F(Cli, RefusesBadTuning) {
   expect_refused({"tune"}, 2, "no shapes given; accepted: M N K, --shapes FILE or --grid cuda-l2");
   expect_refused({"tune", "--grid", "other"}, 2, "accepted: cuda-l2");
