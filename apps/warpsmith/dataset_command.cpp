@@ -158,28 +158,28 @@ void add_dataset_command(CLI::App& app, Run& run) {
     };
   });
   auto from = std::make_shared<ImportArguments>();
-  CLI::App* import = command->add_subcommand(
+  CLI::App* back = command->add_subcommand(
       "import", "A replay table's measurements into an archive, for tune and survey to begin from");
-  import->add_option("--replay", from->replay, "Replay table")->required();
-  import->add_option("--archive", from->archive, "Archive file; default: archive.sqlite in the data directory");
-  import->callback([from, &run] {
+  back->add_option("--replay", from->replay, "Replay table")->required();
+  back->add_option("--archive", from->archive, "Archive file; default: archive.sqlite in the data directory");
+  back->callback([from, &run] {
     run = [from] {
       const auto code = import_replay(*from);
-  return code ? *code : report(code.error());
-};
-}  // namespace warpsmith::cli
-);
-auto tuner = std::make_shared<KernelTunerArguments>();
-CLI::App* cache = command->add_subcommand("kernel-tuner", "One problem of a replay table as Kernel Tuner's cache file");
-cache->add_option("--replay", tuner->replay, "Replay table")->required();
-cache->add_option("--problem", tuner->problem, "As in the table: \"64x64x64 tn f16 f32\"")->required();
-cache->add_option("--out", tuner->out, "File to write (JSON)")->required();
-cache->callback([tuner, &run] {
-  run = [tuner] {
-    const auto code = export_kernel_tuner(*tuner);
-    return code ? *code : report(code.error());
-  };
-});
+      return code ? *code : report(code.error());
+    };
+  });
+  auto tuner = std::make_shared<KernelTunerArguments>();
+  CLI::App* cache =
+      command->add_subcommand("kernel-tuner", "One problem of a replay table as Kernel Tuner's cache file");
+  cache->add_option("--replay", tuner->replay, "Replay table")->required();
+  cache->add_option("--problem", tuner->problem, "As in the table: \"64x64x64 tn f16 f32\"")->required();
+  cache->add_option("--out", tuner->out, "File to write (JSON)")->required();
+  cache->callback([tuner, &run] {
+    run = [tuner] {
+      const auto code = export_kernel_tuner(*tuner);
+      return code ? *code : report(code.error());
+    };
+  });
 }
 
 }  // namespace warpsmith::cli

@@ -118,8 +118,8 @@ Result<std::vector<OpenDevice>> open_devices(const DeviceOptions& options, const
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     DeviceOptions one = options;
     one.device = numbers[i];
-    if (i > 0)
-      one.target = std::string(to_string(devices.front().target));  // "auto" would take the CPU where there are no more
+    // "auto" would take the CPU where there are no more of them.
+    if (i > 0) one.target = std::string(to_string(devices.front().target));
     auto opened = open_device(one, seed);
     if (!opened && all && i > 0) break;  // there are no more
     if (!opened) return opened.error();
