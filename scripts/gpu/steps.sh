@@ -33,17 +33,24 @@ gpus() {
   fi
 }
 
-# run_steps LOG ACCEPTED NAME...: calls the functions NAME in order, whose words also go to $out/LOG, and ends the script
-# with their status. ACCEPTED: all that there are, separated by spaces; another NAME ends it with 2 before any is called.
-run_steps() {
-  local log=$1 accepted=$2 name
-  shift 2
+# known_steps ACCEPTED NAME...: ends the script with 2 at a NAME that is none of ACCEPTED, separated by spaces.
+known_steps() {
+  local accepted=$1 name
+  shift
   for name; do
     if [[ " $accepted " != *" $name "* ]]; then
       echo "$(basename -- "$0" .sh): unknown step '$name'; accepted: ${accepted// /, }" >&2
       exit 2
     fi
   done
+}
+
+# run_steps LOG ACCEPTED NAME...: calls the functions NAME in order, whose words also go to $out/LOG, and ends the script
+# with their status. ACCEPTED: all that there are, separated by spaces; another NAME ends it with 2 before any is called.
+run_steps() {
+  local log=$1 accepted=$2 name
+  shift 2
+  known_steps "$accepted" "$@"
   {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
     for name; do $name; done

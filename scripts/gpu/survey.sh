@@ -21,12 +21,7 @@ source "$here/steps.sh"
 source "$here/state.sh"
 limit=570 state=$root/build/tune-state
 read_options "limit state" "$@"
-for name in "${words[@]}"; do
-  if [[ " grid server accuracy llm " != *" $name "* ]]; then
-    echo "survey: unknown step '$name'; accepted: grid, server, accuracy, llm" >&2
-    exit 2
-  fi
-done
+known_steps "grid server accuracy llm" "${words[@]}"
 steps=("${words[@]}")
 ((${#steps[@]})) || steps=(grid accuracy llm)
 readonly packing_seconds=20 longest_shape_seconds=20

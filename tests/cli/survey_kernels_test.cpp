@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../search/test_machine.h"
 #include "temporary_directory.h"
 
 namespace warpsmith::cli {
@@ -68,20 +69,8 @@ class SurveyEntrants : public TemporaryDirectory {
     }
     return found;
   }
-  static Machine make_machine() {
-    Machine machine;
-    machine.name = "test CPU";
-    machine.kind = "cpu";
-    machine.units = 2;
-    machine.l1_bytes = 32 << 10;
-    machine.l2_bytes = 1 << 20;
-    machine.l3_bytes = 32 << 20;
-    machine.avx2 = true;
-    return machine;
-  }
-
   const Problem problem_{64, 64, 64};
-  const Machine machine_ = make_machine();
+  const Machine machine_ = test_machine();
 };
 
 TEST_F(SurveyEntrants, ThoseThatWereNearlyAsFastAreRivals) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "../search/test_machine.h"
 #include "base/hash.h"
 #include "codegen/generate.h"
 #include "temporary_directory.h"
@@ -14,14 +15,7 @@ namespace warpsmith::cli {
 namespace {
 
 Machine machine_of(const std::string& driver = "1") {
-  Machine machine;
-  machine.name = "test CPU";
-  machine.kind = "cpu";
-  machine.units = 2;
-  machine.l1_bytes = 32 << 10;
-  machine.l2_bytes = 1 << 20;
-  machine.l3_bytes = 32 << 20;
-  machine.avx2 = machine.avx512 = true;
+  Machine machine = test_machine();
   machine.versions = {{"driver", driver}, {"cublaslt", "13.1"}};
   return machine;
 }
