@@ -44,6 +44,8 @@ def search(cli, shape, seed, options):
         times = [row[0] for row in base.execute("SELECT cold_us FROM attempts WHERE kind != 'failed' ORDER BY id")]
         threads, machine = base.execute("SELECT threads, machine FROM scopes").fetchone()
         base.close()
+        if not any(times):
+            sys.exit(f"{' '.join(command)}: no kernel was accepted")
         return times, threads, machine
 
 

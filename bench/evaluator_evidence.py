@@ -118,7 +118,7 @@ def main():
         print(f"evaluator_evidence: neither {arguments.directory} nor {arguments.out} has {', '.join(missing)}",
               file=sys.stderr)
         return 2
-    evidence["provenance"] = max((one for one in dates.values() if "device" in one), key=lambda one: one["date"])
+    evidence["provenance"] = max((one for one in dates.values() if "device" in one), key=lambda one: one["date"], default={})
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(evidence, indent=1) + "\n")
 
