@@ -240,6 +240,8 @@ std::vector<Recipe> TunePlan::next(std::size_t index) {
   }
   state.again_us.clear();
   if (first) {
+    // Where neighbours were tuned before, what is fastest there is as good a guess as the model's.
+    add(transfers(index, (size - batch.size()) / 2));
     add(starting_points(state, problem, size - batch.size()));
     return batch;
   }

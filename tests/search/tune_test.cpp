@@ -227,6 +227,19 @@ TEST_F(Tune, TransfersTheBestOfTheNearestProblems) {
   EXPECT_TRUE(plan.transfers(0, 2).empty());
 }
 
+TEST_F(Tune, BeginsWithWhatWonOnANeighbour) {
+  plan_options_.first_batch = 4;
+  TunePlan plan = make_plan();
+  const auto starts = cpu_family().starting_points(plan.problem(0), test_machine());
+  ASSERT_GT(starts.size(), 4u);
+  const Recipe& winner = starts.back();
+  plan.tell(plan.neighbours(0).front(), winner, {1.0, "accepted"});
+  const std::vector<Recipe> batch = plan.next(0);
+  ASSERT_EQ(batch.size(), 4u);
+  EXPECT_EQ(batch[0], winner);
+  EXPECT_EQ(batch[1], starts.front());  // the family's best guess comes all the same
+}
+
 TEST_F(Tune, StopsAtTheLimitOfAProblem) {
   plan_options_.per_problem = 5;
   TunePlan plan = make_plan();
