@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # On a GPU host: measures the best known kernels beside all baselines on all GPUs, with what scripts/stage.sh made, and
 # packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on;
-# without a state, the times of results/h200/replay.jsonl.xz are.
+# without a state, the rows of results/h200/grid-rows.jsonl.xz and the times of replay.jsonl.xz beside it are. FRESH=1:
+# no rows; all shapes are measured again.
 #   scripts/gpu/survey.sh [--limit SECONDS] [--state DIRECTORY] [STEP...]
 # STEP, in the order given; each begins nothing once the time is up:
 #   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
@@ -60,7 +61,11 @@ llm() {
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   { unpack_state "$state" && known_times; } || exit 3
-  if [[ -f $state/survey.tar.xz ]]; then tar -C "$work" -xJf "$state/survey.tar.xz" || exit 3; fi
+  if [[ -f $state/survey.tar.xz ]]; then
+    tar -C "$work" -xJf "$state/survey.tar.xz" || exit 3
+  elif [[ ${FRESH:-0} != 1 && -f $root/results/h200/grid-rows.jsonl.xz ]]; then
+    xz -dc "$root/results/h200/grid-rows.jsonl.xz" >"$work/grid.rows" || exit 3
+  fi
   # Which of cuBLASLt's algorithms were the fastest on a GPU of this type: only they are tried then.
   if [[ ! -f $work/baseline-choices.jsonl && -f $root/results/h200/baseline-choices.jsonl.xz ]]; then
     xz -dc "$root/results/h200/baseline-choices.jsonl.xz" >"$work/baseline-choices.jsonl" || exit 3

@@ -5,8 +5,8 @@
 #   scripts/gpu/tune.sh [--limit SECONDS] [--final SECONDS] [--state DIRECTORY] [-- OPTION...]
 # --limit: from start to end, packing included (default 570). --final: of that, for measuring finalists and comparing
 # (default 0: none; survey.sh compares the winners of a whole grid faster). OPTION: of `warpsmith tune`, such as
-# --shapes FILE in place of --grid cuda-l2. Where the state has survey.tar.xz, its cuBLASLt times tell where searching is
-# worth most. Results: ${OUT:-results/h200}/{archive.sqlite.xz.*,wisdom.jsonl,cache.tar.xz,tune.csv,tune.txt}, eight
+# --shapes FILE in place of --grid cuda-l2. The cuBLASLt times of the state's survey.tar.xz, or else of
+# results/h200/grid-offline.csv, tell where searching is worth most. Results: ${OUT:-results/h200}/{archive.sqlite.xz.*,wisdom.jsonl,cache.tar.xz,tune.csv,tune.txt}, eight
 # files at most; `warpsmith dataset replay` makes the replay table of the archive, anywhere.
 # Exit codes: 0 all well, 1 not, 2 bad input, 3 nothing staged.
 set -uo pipefail
@@ -28,6 +28,8 @@ tune() {
   ((final == 0)) || how=(--final-budget "${final}s" --csv "$out/tune.csv")
   if [[ -f $state/survey.tar.xz ]] && tar -C "$scratch" -xJf "$state/survey.tar.xz" ./grid-offline.csv; then
     known=(--baselines "$scratch/grid-offline.csv")
+  elif [[ -f $root/results/h200/grid-offline.csv ]]; then
+    known=(--baselines "$root/results/h200/grid-offline.csv")
   fi
   local budget=$((limit - final - packing_seconds - starting_seconds - SECONDS)) code=0
   if ((budget < 10)); then
