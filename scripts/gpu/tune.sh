@@ -6,8 +6,9 @@
 # --limit: from start to end, packing included (default 570). --final: of that, for measuring finalists and comparing
 # (default 0: none; survey.sh compares the winners of a whole grid faster). OPTION: of `warpsmith tune`, such as
 # --shapes FILE in place of --grid cuda-l2. The cuBLASLt times of the state's survey.tar.xz, or else of
-# results/h200/grid-offline.csv, tell where searching is worth most. Results: ${OUT:-results/h200}/{archive.sqlite.xz.*,wisdom.jsonl,cache.tar.xz,tune.csv,tune.txt}, eight
-# files at most; `warpsmith dataset replay` makes the replay table of the archive, anywhere.
+# results/h200/grid-offline.csv, tell where searching is worth most.
+# Results: ${OUT:-results/h200}/{archive.sqlite.xz.*,wisdom.jsonl,cache.tar.xz,tune.csv,tune.txt}, eight files at most;
+# `warpsmith dataset replay` makes the replay table of the archive, anywhere.
 # Exit codes: 0 all well, 1 not, 2 bad input, 3 nothing staged.
 set -uo pipefail
 
