@@ -1,5 +1,5 @@
-// Which kernel runs a problem: the exact wisdom entry, the nearest one by a documented distance, what the performance
-// model ranks first, or cuBLASLt. Entries are whole recipes; knobs of different entries are never mixed.
+// Which kernel runs a problem: the exact wisdom entry, that of a near one or what the performance model ranks first,
+// whichever is expected to be faster, or cuBLASLt. Entries are whole recipes; knobs of different entries are never mixed.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,8 @@ class Ranking {
   virtual ~Ranking() = default;
   // Best first, at most `count`; empty when no family takes the problem.
   virtual std::vector<RankedRecipe> rank(const Problem& problem, const Machine& machine, std::size_t count) const = 0;
+  // Expected time of one recipe that is legal for the problem, us; 0: it is of no family that can be judged.
+  virtual double estimate_us(const Recipe& recipe, const Problem& problem, const Machine& machine) const = 0;
 };
 
 // The performance model, or null where this build has none.
@@ -54,9 +56,9 @@ std::unique_ptr<Ranking> model_ranking();
 // other is not, 0.1 where the elements differ. Nothing where layout or accumulator differ: not comparable.
 std::optional<double> problem_distance(const Problem& x, const Problem& y);
 
-inline constexpr double kNearestLimit = 1.0;    // entries farther away than this say nothing about a problem
-inline constexpr std::size_t kMostNearest = 3;  // entries that are tried before the model
-inline constexpr std::size_t kMostRanked = 3;   // recipes of the model that are tried
+inline constexpr double kNearestLimit = 1.0;     // entries farther away than this say nothing about a problem
+inline constexpr std::size_t kMostTried = 3;     // own kernels that are named before cuBLASLt
+inline constexpr std::size_t kMostWeighed = 16;  // entries, the nearest ones, whose recipes are weighed by the model
 
 class Chooser {
  public:
@@ -75,7 +77,13 @@ class Chooser {
     double distance;
     std::size_t index;
   };
+  struct Use {
+    warpsmith_mode_t mode;
+    warpsmith_launch_t launch;
+  };
   std::vector<Near> near(const Problem& problem) const;
+  std::vector<Choice> by_distance(const Problem& problem, const std::vector<Near>& around, Use use) const;
+  std::vector<Choice> by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const;
 
   Machine machine_;
   std::shared_ptr<const WisdomIndex> wisdom_;

@@ -1,6 +1,7 @@
 // The performance model as a Ranking.
 #include "library/choice.h"
 #ifdef WARPSMITH_HAVE_MODEL
+#include "model/estimate.h"
 #include "model/rank.h"
 #endif
 
@@ -19,6 +20,10 @@ class ModelRanking final : public Ranking {
       recipes.push_back({std::move(ranked.recipe), ranked.estimate.time_us});
     }
     return recipes;
+  }
+
+  double estimate_us(const Recipe& recipe, const Problem& problem, const Machine& machine) const override {
+    return model::estimate(recipe, problem, machine).time_us;
   }
 };
 

