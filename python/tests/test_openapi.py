@@ -6,48 +6,29 @@ with an interpreter that has openapi-spec-validator; without it the test is repo
 
 import importlib.util
 import json
-import os
 import pathlib
-import re
-import subprocess
-import tempfile
-import threading
 import unittest
 import urllib.error
 import urllib.request
 
-CLI = os.environ.get("WARPSMITH_CLI", "")
-TOKEN = "token-of-the-openapi-test"
+from serving import ServedTest
+
 SPECIFICATION = pathlib.Path(__file__).resolve().parents[2] / "src" / "serve" / "openapi.json"
 RECIPE = {"problem": "48x40x56", "recipe": "cpu simd=avx2 tile=4x1"}
 
 
 @unittest.skipIf(importlib.util.find_spec("openapi_spec_validator") is None, "not installed: openapi-spec-validator")
-@unittest.skipIf(not CLI, "WARPSMITH_CLI does not name the program")
-class OpenApiTest(unittest.TestCase):
+class OpenApiTest(ServedTest):
+    OPTIONS = ["--max-queue", "4"]
+
     @classmethod
     def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.home.cleanup)
-        cache = os.path.join(tempfile.gettempdir(), "warpsmith-cli-test-cache")
-        environment = dict(os.environ, WARPSMITH_DATA=cls.home.name, WARPSMITH_CACHE=cache, WARPSMITH_SERVE_TOKEN=TOKEN)
-        cls.server = subprocess.Popen(
-            [CLI, "serve", "--target", "cpu", "--threads", "1", "--port", "0", "--effort", "2ms", "--max-queue", "4"],
-            stdout=subprocess.PIPE, env=environment, text=True)
-        cls.addClassCleanup(cls.stop)
-        cls.url = re.search(r"http://\S+", cls.server.stdout.readline()).group(0)
-        threading.Thread(target=cls.server.stdout.read, daemon=True).start()
+        super().setUpClass()
         _, cls.specification = cls.ask("GET", "/openapi.json")
 
     @classmethod
-    def stop(cls):
-        cls.server.terminate()
-        cls.server.wait()
-        cls.server.stdout.close()
-
-    @classmethod
-    def ask(cls, method, path, body=None, authorization=f"Bearer {TOKEN}"):
-        headers = {"Content-Type": "application/json", "Authorization": authorization}
+    def ask(cls, method, path, body=None, authorization=None):
+        headers = {"Content-Type": "application/json", "Authorization": authorization or f"Bearer {cls.TOKEN}"}
         data = None if body is None else json.dumps(body).encode()
         try:
             with urllib.request.urlopen(urllib.request.Request(cls.url + path, data, headers, method=method)) as answer:

@@ -9,17 +9,14 @@ import asyncio
 import importlib.util
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
-import threading
 import unittest
+
+from serving import ServedTest
 
 REWARDS = pathlib.Path(__file__).resolve().parent.parent / "rewards"
 PROBLEM = "48x40x56 nn f16 f32"
-TOKEN = "token-of-the-trainer-test"
-CLI = os.environ.get("WARPSMITH_CLI", "")
 
 RECIPES = ["cpu simd=avx2 tile=4x1 block=8xallx256", "cpu simd=avx2 tile=4x1 unroll=1", "cpu simd=avx2 tile=1x1",
            "cpu simd=avx2 tile=4x1 threads=2", "no recipe at all"]
@@ -41,29 +38,13 @@ def missing(*packages):
     return f"not installed: {', '.join(absent)}" if absent else ""
 
 
-@unittest.skipIf(not CLI, "WARPSMITH_CLI does not name the program")
-class TrainerTest(unittest.TestCase):
+class TrainerTest(ServedTest):
     @classmethod
     def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.home.cleanup)
-        cache = os.path.join(tempfile.gettempdir(), "warpsmith-cli-test-cache")
-        environment = dict(os.environ, WARPSMITH_DATA=cls.home.name, WARPSMITH_CACHE=cache, WARPSMITH_SERVE_TOKEN=TOKEN)
-        cls.server = subprocess.Popen(
-            [CLI, "serve", "--target", "cpu", "--threads", "1", "--port", "0", "--effort", "2ms"],
-            stdout=subprocess.PIPE, env=environment, text=True)
-        cls.addClassCleanup(cls.stop)
-        line = cls.server.stdout.readline()
-        threading.Thread(target=cls.server.stdout.read, daemon=True).start()
-        os.environ["WARPSMITH_SERVE_URL"] = re.search(r"http://\S+", line).group(0)
-        os.environ["WARPSMITH_SERVE_TOKEN"] = TOKEN
+        super().setUpClass()
+        os.environ["WARPSMITH_SERVE_URL"] = cls.url
+        os.environ["WARPSMITH_SERVE_TOKEN"] = cls.TOKEN
         os.environ["WARPSMITH_SERVE_TIMEOUT"] = "120"
-
-    @classmethod
-    def stop(cls):
-        cls.server.terminate()
-        if cls.server.wait(60) != 0:
-            raise AssertionError(f"the server ended with {cls.server.returncode}")
 
     def test_rewards_are_measured_speeds(self):
         rewards = load("trl_reward").reward_func(["p"] * 5, [answer(recipe) for recipe in RECIPES], problem=[PROBLEM] * 5)
@@ -77,7 +58,7 @@ class TrainerTest(unittest.TestCase):
         import aiohttp
         import requests
 
-        url = os.environ["WARPSMITH_SERVE_URL"].replace("//", f"//any:{TOKEN}@") + "/get_reward"
+        url = os.environ["WARPSMITH_SERVE_URL"].replace("//", f"//any:{self.TOKEN}@") + "/get_reward"
         body = {"query": ["Q" + answer(RECIPES[0]), "Qprose"], "prompts": ["Q", "Q"], "labels": [PROBLEM, PROBLEM]}
         first = requests.post(url=url, json=body, headers={"Content-Type": "application/json"}, timeout=180)
         first.raise_for_status()
@@ -92,7 +73,7 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(first.json()["rewards"], second["rewards"])
         self.assertGreater(second["rewards"][0], 0)
         self.assertLess(second["rewards"][1], 0)
-        self.assertEqual(requests.post(url=url.replace(TOKEN, "wrong"), json=body, timeout=180).status_code, 401)
+        self.assertEqual(requests.post(url=url.replace(self.TOKEN, "wrong"), json=body, timeout=180).status_code, 401)
 
     @unittest.skipIf(missing("trl", "torch", "transformers", "datasets"), missing("trl", "torch", "transformers", "datasets"))
     def test_trl_trains_a_few_steps(self):
