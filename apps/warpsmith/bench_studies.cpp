@@ -8,6 +8,7 @@
 #include <map>
 
 #include "evaluate/resource_gate.h"
+#include "evaluate/timing.h"
 #include "progress.h"
 #include "search/conclude.h"
 #include "search/trials.h"
@@ -136,7 +137,6 @@ struct ProcessGroup {
   int uncounted = 0;
 };
 std::vector<ProcessGroup> process_groups(const std::vector<Problem>& problems) {
-  constexpr double kHeatingFlops = 8.6e9;  // docs/evaluation.md, "Timing"
   constexpr int kSettling = 3;
   std::vector<ProcessGroup> groups(1);
   for (std::size_t i = 0; i < problems.size(); ++i) {

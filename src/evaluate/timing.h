@@ -18,6 +18,9 @@
 
 namespace warpsmith {
 
+// 2^33: a problem of this many flop and more draws enough power to lower a GPU's clocks.
+inline constexpr double kHeatingFlops = 8.6e9;
+
 // Linear interpolation between order statistics; fraction in [0, 1]. Precondition: sorted and not empty.
 double percentile(const std::vector<double>& sorted, double fraction);
 

@@ -14,6 +14,7 @@
 #include "audit/cuda/shared_operands.h"
 #include "evaluate/cuda/cublas_baselines.h"
 #include "evaluate/gates.h"
+#include "evaluate/timing.h"
 
 namespace warpsmith::audit {
 
@@ -27,7 +28,6 @@ constexpr double kSlowCallSeconds = 0.25;  // beyond it a batch is a single call
 constexpr int kWatchedCalls = 6;
 constexpr double kOrderDelayUs = 3000;
 constexpr std::uint16_t kPoison = kPoisonPatterns[0];
-constexpr double kPreheatFlops = 8.6e9;
 constexpr double kPreheatSeconds = 2;
 constexpr double kLongTuningUs = 2e4;  // a replay this long is as good as several
 
@@ -333,7 +333,7 @@ class ProblemAudit {
       };
       auto trial = std::make_unique<Trial>(device_.timer, bench.operands, device_.timer.arm(launch, launches, true, 0));
       trial->time_us();
-      if (report_.problem.flops() >= kPreheatFlops && !warm_) {
+      if (report_.problem.flops() >= kHeatingFlops && !warm_) {
         device_.timer.preheat(trial->graph(), kPreheatSeconds);
         warm_ = true;
       }

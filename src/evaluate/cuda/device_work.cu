@@ -288,10 +288,6 @@ __device__ unsigned long long global_ns() {
   return ns;
 }
 
-__global__ void hold_kernel(unsigned long long ns) {
-  for (const unsigned long long start = global_ns(); global_ns() - start < ns;) __nanosleep(100);
-}
-
 __global__ void gate_kernel(const volatile unsigned* opened, unsigned ticket, unsigned long long longest_ns) {
   for (const unsigned long long start = global_ns(); *opened != ticket && global_ns() - start < longest_ns;) {
     __nanosleep(100);
@@ -450,11 +446,6 @@ void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStrea
   check(cudaFuncSetAttribute(scrub_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "cudaFuncSetAttribute");
   scrub_kernel<<<2 * multiprocessors, 1024, smem_bytes, stream>>>(bytes / 4);
   check(cudaGetLastError(), "scrub_kernel");
-}
-
-void hold_stream(double us, cudaStream_t stream) {
-  hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(1e3 * us));
-  check(cudaGetLastError(), "hold_kernel");
 }
 
 void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream) {

@@ -133,9 +133,7 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
 // smem_bytes: the largest that one block may have.
 void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream);
 
-// Keeps the stream busy for so long, so that what is queued meanwhile starts without waiting for the host.
-void hold_stream(double us, cudaStream_t stream);
-// The same until *opened, in host memory that the device can read, is `ticket`, or for `longest_us`.
+// Keeps the stream busy until *opened, in host memory that the device can read, is `ticket`, or for `longest_us`.
 void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream);
 
 // Reads `bytes` (a multiple of 16) once, so that the L2 cache holds nothing else.

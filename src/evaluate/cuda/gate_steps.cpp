@@ -13,7 +13,6 @@ namespace warpsmith::cuda {
 namespace {
 
 constexpr std::uint16_t kChainFiller = 0x3c00;  // what operands of the chain hold beyond C: 1 in f16, small in bf16
-constexpr double kQueueingUs = 200;             // the host queues three launches of up to kMaxKernels kernels each
 constexpr double kLongChainFlops = 8.6e9;       // 2^33: beyond it launches overlap for long, and once is enough
 constexpr int kShortChains = 4;
 
@@ -174,10 +173,14 @@ GateSteps::ChainHashes GateSteps::run_chain(const Launch& launch, bool wait) {
   fill_input(operands_.contents(), Matrix::a, problem_.a_is_k_major(), y, stream_, problem_.a_ld());
   workspace_.poison(kPoisonPatterns[0]);
   const OperandSet chain[] = {{y, given.b, x}, {x, given.b, y}, {given.a, y, x}};
-  if (!wait) hold_stream(kQueueingUs, stream_);
-  for (const OperandSet& operands : chain) {
-    launch(operands, workspace_.data());
-    if (wait) check(cudaStreamSynchronize(stream_), "launching in a chain");
+  if (wait) {
+    for (const OperandSet& operands : chain) {
+      launch(operands, workspace_.data());
+      check(cudaStreamSynchronize(stream_), "launching in a chain");
+    }
+  } else {
+    const StreamGate::Hold hold = gate_.close(stream_);
+    for (const OperandSet& operands : chain) launch(operands, workspace_.data());
   }
   auto* hashes = observation_.as<ChainHashes>();
   check(cudaMemsetAsync(hashes, 0, sizeof *hashes, stream_), "cudaMemsetAsync");

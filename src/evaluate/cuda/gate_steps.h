@@ -11,6 +11,7 @@
 #include "evaluate/cuda/cuda_handles.h"
 #include "evaluate/cuda/gate_operands.h"
 #include "evaluate/cuda/reference.h"
+#include "evaluate/cuda/stream_gate.h"
 #include "problem/machine.h"
 #include "problem/problem.h"
 
@@ -68,6 +69,7 @@ class GateSteps {
   std::shared_ptr<const Reference> reference_;
   DeviceBuffer observation_;
   DeviceBuffer chain_x_, chain_y_;  // made when first asked for
+  StreamGate gate_;
 };
 
 }  // namespace warpsmith::cuda

@@ -9,6 +9,7 @@
 #include "evaluate/cuda/cublaslt_matmul.h"
 #include "evaluate/cuda/error_statistics.h"
 #include "evaluate/gates.h"
+#include "evaluate/timing.h"
 
 namespace warpsmith::cuda {
 
@@ -21,8 +22,7 @@ constexpr double kLongLaunches = 4;        // of the wanted length of a batch, e
 constexpr double kScreeningBatchUs = 150;  // many baselines are timed, or thousands of configurations
 // Hardly a GEMM is faster; the physical floor of a small problem is far lower, and would make short batches long.
 constexpr double kShortestGemmUs = 2.5;
-// A problem this large draws enough power to lower the clocks: it is timed at the clocks it settles at.
-constexpr double kPreheatFlops = 8.6e9;  // 2^33
+// Problems that lower the clocks are timed at those that they settle at.
 constexpr double kPreheatSeconds = 3;
 constexpr double kPreheatShare = 0.5;             // of the time that the device has rested
 constexpr double kShortestPreheatSeconds = 0.02;  // below this it is not worth while
@@ -164,7 +164,7 @@ double TimingSteps::replay(const ArmedGraph& graph, int subject) {
 }
 
 void TimingSteps::note_work(double us) {
-  if (problem_.flops() >= kPreheatFlops) device_.heat.worked(1e-6 * us);
+  if (problem_.flops() >= kHeatingFlops) device_.heat.worked(1e-6 * us);
 }
 
 double TimingSteps::arm(int subject, bool cold, bool pdl) {
@@ -197,7 +197,7 @@ void TimingSteps::preheat(int subject) { heat(armed_.at({subject, true, false}))
 
 void TimingSteps::heat(const ArmedGraph& graph) {
   const double due = device_.heat.due();
-  if (problem_.flops() < kPreheatFlops || due < kShortestPreheatSeconds) return;
+  if (problem_.flops() < kHeatingFlops || due < kShortestPreheatSeconds) return;
   replayed_ = nullptr;
   device_.timer.preheat(graph, due);
   note_work(1e6 * due);
