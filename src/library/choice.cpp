@@ -1,7 +1,7 @@
 // The order of preference among wisdom, model and cuBLASLt. What is expected of a recipe that was measured for a near
 // problem is the model's estimate, corrected by half (in logarithms) of what the model was wrong about there: over the
-// problems of the CUDA-L2 grid on an H200, each without its own entries, the first choice so takes 1.03 times as long as
-// the fastest kernel known, that of the nearest entry 1.07 times; correcting in full is no better.
+// problems of the CUDA-L2 grid on an H200, each without its own entries, the first choice so takes 1.03 times as long
+// as the fastest kernel known, that of the nearest entry 1.07 times; correcting in full is no better.
 #include "library/choice.h"
 
 #include <algorithm>
@@ -181,7 +181,8 @@ std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::v
     weighed.push_back({kUnmeasured * ranked.expected_us, std::move(choice)});
   }
   if (weighed.empty()) return {};
-  std::stable_sort(weighed.begin(), weighed.end(), [](const Weighed& x, const Weighed& y) { return x.weight < y.weight; });
+  std::stable_sort(weighed.begin(), weighed.end(),
+                   [](const Weighed& x, const Weighed& y) { return x.weight < y.weight; });
   std::vector<Choice> choices;
   for (Weighed& each : weighed) {
     const bool known = std::any_of(choices.begin(), choices.end(),

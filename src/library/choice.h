@@ -1,5 +1,6 @@
 // Which kernel runs a problem: the exact wisdom entry, that of a near one or what the performance model ranks first,
-// whichever is expected to be faster, or cuBLASLt. Entries are whole recipes; knobs of different entries are never mixed.
+// whichever is expected to be faster, or cuBLASLt. Entries are whole recipes; knobs of different entries are never
+// mixed.
 #pragma once
 
 #include <cstddef>

@@ -190,7 +190,8 @@ struct Neighbourhood {
   Choice first(const FixedRanking::Estimate& estimate) const {
     Wisdom wisdom(wisdom_header(hopper(), Target::sm90, 1));
     for (const WisdomEntry& each : {nearer, farther}) EXPECT_TRUE(wisdom.merge(each));
-    return Chooser(hopper(), std::make_shared<const WisdomIndex>(wisdom), std::make_shared<const FixedRanking>(estimate))
+    return Chooser(hopper(), std::make_shared<const WisdomIndex>(wisdom),
+                   std::make_shared<const FixedRanking>(estimate))
         .choose(asked, WARPSMITH_MODE_OFFLINE)
         .front();
   }
