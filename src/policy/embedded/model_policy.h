@@ -44,7 +44,7 @@ enum class ExemplarChoice { none, random, buckets };
 
 struct ModelPolicyOptions {
   double temperature = 1.0;
-  std::size_t alone = 16;    // first proposals, all the model's; later ones alternate with evolution's
+  std::size_t alone = 5;     // first proposals, all the model's; later ones alternate with evolution's
   double model_share = 0.5;  // of later proposals
   ExemplarChoice exemplars = ExemplarChoice::buckets;
   BucketOptions buckets;
