@@ -143,11 +143,7 @@ std::vector<Choice> Chooser::by_distance(const Problem& problem, const std::vect
 
 // Empty where nothing can be judged.
 std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const {
-  struct Weighed {
-    double weight;
-    Choice choice;
-  };
-  std::vector<Weighed> weighed;
+  std::vector<Choice> weighed;
   double log_ratios = 0;  // of the baseline's time to ours, sum over the near entries
   int compared = 0;
   std::optional<Choice> lost;  // the nearest entry as cuBLASLt's, should it run
@@ -171,24 +167,26 @@ std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::v
     // Of a call out of the blue the host's share is measured too, which the model says nothing about.
     const double wrong = figures.server ? 1 : figures.time_us / there;
     choice.expected_us = here * std::pow(wrong, kCorrection);
-    const double weight = choice.expected_us;
-    weighed.push_back({weight, std::move(choice)});
+    weighed.push_back(std::move(choice));
   }
   for (RankedRecipe& ranked : ranking_->rank(problem, machine_, kMostTried)) {
     Choice choice;
     choice.source = ChoiceSource::model;
     choice.recipe = std::move(ranked.recipe);
     choice.expected_us = ranked.expected_us;
-    weighed.push_back({kUnmeasured * ranked.expected_us, std::move(choice)});
+    weighed.push_back(std::move(choice));
   }
   if (weighed.empty()) return {};
+  const auto weight = [](const Choice& one) {
+    return one.source == ChoiceSource::model ? kUnmeasured * one.expected_us : one.expected_us;
+  };
   std::stable_sort(weighed.begin(), weighed.end(),
-                   [](const Weighed& x, const Weighed& y) { return x.weight < y.weight; });
+                   [&](const Choice& x, const Choice& y) { return weight(x) < weight(y); });
   std::vector<Choice> choices;
-  for (Weighed& each : weighed) {
-    const bool known = std::any_of(choices.begin(), choices.end(),
-                                   [&](const Choice& other) { return other.recipe == each.choice.recipe; });
-    if (!known && choices.size() < kMostTried) choices.push_back(std::move(each.choice));
+  for (Choice& each : weighed) {
+    const bool known =
+        std::any_of(choices.begin(), choices.end(), [&](const Choice& other) { return other.recipe == each.recipe; });
+    if (!known && choices.size() < kMostTried) choices.push_back(std::move(each));
   }
   // cuBLASLt goes first where it beat the kernels of the problems around.
   if (compared == 0 || log_ratios >= 0) {

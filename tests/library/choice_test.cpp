@@ -181,7 +181,7 @@ TEST(Choice, TheRankingDoesNotOverruleWisdom) {
   EXPECT_FALSE(choices.front().recipe);
 }
 
-// Two entries around the problem: the nearer one's recipe has the shape `first`, the other's `second`.
+// Two entries around the problem, each with a recipe of its own; first(): what runs the problem by these estimates.
 struct Neighbourhood {
   WisdomEntry nearer = entry("1024x1024x1024 tn f16 f32", 10, 12, 0);
   WisdomEntry farther = entry("1024x1024x512 tn f16 f32", 8, 9, 1);
