@@ -13,6 +13,7 @@ import atexit
 import base64
 import http.client
 import json
+import math
 import os
 import pathlib
 import re
@@ -128,9 +129,9 @@ def exercise(server, cases, results):
         server.expect(verdict in kinds, f"{name}: {verdict}, {results[name].get('text')}")
         # A reward is less for longer sources: a slow kernel's may be below zero, but not below a wrong one's.
         server.expect((results[name].get("speedup", 0) > 0) == (verdict == "accepted"), f"{name}: speed-up")
-    rewards = {accepted: [results[name].get("reward") for name, (_, kinds) in cases.items() if (kinds == {"accepted"}) == accepted]
-               for accepted in (True, False)}
-    server.expect(min(rewards[True]) > max(rewards[False]), f"rewards: {rewards}")
+    scores = {accepted: [results[name].get("reward", -math.inf) for name, (_, kinds) in cases.items()
+                         if (kinds == {"accepted"}) == accepted] for accepted in (True, False)}
+    server.expect(min(scores[True]) > max(scores[False]), f"rewards: {scores}")
     server.expect("root:" not in json.dumps(answer), "a file was read")
 
     # The protocol: the same candidate in an answer, its token in the URL's way.
