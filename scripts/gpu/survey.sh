@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # On a GPU host: measures the best known kernels beside all baselines on all GPUs, with what scripts/stage.sh made, and
 # packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on;
-# without a state, the rows of results/h200/grid-rows.jsonl.xz and the times of replay.jsonl.xz beside it are. FRESH=1:
-# no rows; all shapes are measured again.
+# without a state, the rows of results/h200/grid-rows.jsonl.xz (grid.rows of survey.tar.xz) and the times of
+# replay.jsonl.xz beside it are. FRESH=1: no rows; all shapes are measured again.
 #   scripts/gpu/survey.sh [--limit SECONDS] [--state DIRECTORY] [STEP...]
 # STEP, in the order given; each begins nothing once the time is up:
 #   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
