@@ -37,14 +37,15 @@ struct GateStep {
     fresh,   // A, B, C and workspace at other addresses than before; C and the workspace poisoned
     repeat,  // data and addresses of the last step; C and the workspace poisoned anew
     kept,   // other data at the addresses of the last step; C poisoned, workspace and globals as the last run left them
-    stale,  // data and addresses of the last step; everything as the last run left it, but for poison scattered in C
+    stale,  // data and addresses of the last step; everything as the last run left it, but for the holes in C
   };
   InputKind kind = InputKind::normal;
   std::uint64_t seed = 1;
   Criterion criterion = Criterion::bound;
   std::uint16_t poison = 0;
   Place place = Place::fresh;
-  Factors factors{};  // of a scaled problem; with beta, C holds input_c() before the run, not poison
+  Factors factors{};      // of a scaled problem; with beta, C holds input_c() before the run, not poison
+  inputs::Holes holes{};  // of a stale step: what is poisoned
 };
 
 // What a step showed. The rest has no meaning after a fault or a crash.
@@ -91,8 +92,8 @@ class Backend {
   virtual Status run_once(std::uint16_t poison) = 0;
   // The same, but the workspace and the candidate's globals stay as its last run left them.
   virtual Status run_kept(std::uint16_t poison) { return run_once(poison); }
-  // The same, and C keeps its results too but for elements at unforeseeable places, which are poisoned.
-  virtual Status run_stale(std::uint16_t poison) { return run_kept(poison); }
+  // The same, and C keeps its results too but for the holes, which are poisoned.
+  virtual Status run_stale(std::uint16_t poison, const inputs::Holes& /*holes*/) { return run_kept(poison); }
   virtual CheckReport check(Criterion criterion) = 0;  // C against the reference
   virtual CheckReport check_untouched() = 0;           // red zones of A, B, C, workspace; A and B unchanged
   virtual std::uint64_t output_hash() = 0;             // of C's bits

@@ -14,6 +14,8 @@ namespace warpsmith {
 
 namespace {
 
+constexpr std::uint64_t kHoleStride = 64;
+
 // What scaled problems are scaled by, gate after gate. With beta = 0 C holds poison, which must not be read: so in the
 // first gate, and in those that launch on what C holds already.
 constexpr Factors kPlain = {1, 0};
@@ -143,12 +145,17 @@ class GateRunner {
   }
 
   // The last run's remains, first under other data, then under the same with holes in C: a result kept anywhere shows.
+  // Whoever looks at a few elements to see whether C is there finds one of many holes now and then, and hardly ever the
+  // only one; whoever looks at nearly all of it overlooks one of many.
   bool run_state(const GateInput& input) {
     GateResult result{input.gate, true, {}, 0};
     GateStep stale = input.step;
     stale.place = GateStep::Place::stale;
     stale.poison = kPoisonPatterns[1];
-    for (const GateStep& step : {input.step, stale}) {
+    stale.holes = {draw_seed(), kHoleStride};
+    GateStep pierced = stale;
+    pierced.holes = {draw_seed(), 0};
+    for (const GateStep& step : {input.step, stale, pierced}) {
       const auto seen = observe(step);
       if (!seen) return false;
       const std::string when =
@@ -233,7 +240,7 @@ GateObservation Backend::run_step(const GateStep& step) {
     }
   }
   const Status ran = step.place == GateStep::Place::kept    ? run_kept(step.poison)
-                     : step.place == GateStep::Place::stale ? run_stale(step.poison)
+                     : step.place == GateStep::Place::stale ? run_stale(step.poison, step.holes)
                                                             : run_once(step.poison);
   if (!ran) {
     (ran.error().kind == ErrorKind::environment ? seen.fault : seen.crash) = ran.error().message;

@@ -43,6 +43,18 @@ WARPSMITH_HOST_DEVICE inline std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Elements of C that hold poison in a run on what the last one left: one in any case, and one in `stride` (0: no more).
+// Nobody can foresee them who does not know the key.
+struct Holes {
+  std::uint64_t key = 0;
+  std::uint64_t stride = 0;
+
+  WARPSMITH_HOST_DEVICE bool at(std::int64_t index, std::int64_t count) const {
+    const auto i = static_cast<std::uint64_t>(index);
+    return i == mix(key) % static_cast<std::uint64_t>(count) || (stride != 0 && mix(key + 1 + i) % stride == 0);
+  }
+};
+
 // 64 random bits for element `index` of a stream; streams differ by seed, kind, operand and draw.
 WARPSMITH_HOST_DEVICE inline std::uint64_t random_bits(const InputSpec& spec, int operand, std::int64_t index,
                                                        int draw) {

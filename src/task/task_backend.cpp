@@ -196,31 +196,28 @@ void TaskBackend::poison_outputs(Bytes& image, std::uint16_t poison) const {
   }
 }
 
-// One element in 64 at places that nobody can foresee, and the last one.
-void TaskBackend::scatter_poison(Bytes& image, std::uint16_t poison) const {
-  const std::uint64_t key = draw_seed();
+void TaskBackend::scatter_poison(Bytes& image, std::uint16_t poison, const inputs::Holes& holes) const {
   for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
     if (!is_output(i)) continue;
     const Tensor& tensor = instance_.tensors[i];
     const std::int64_t size = size_of(tensor.type);
     for (std::int64_t at = 0; at < tensor.elements; ++at) {
-      const bool hit = inputs::mix(key + static_cast<std::uint64_t>(at)) % 64 == 0 || at + 1 == tensor.elements;
-      if (hit) set_pattern(image.data() + layout_.tensors[i] + at * size, size, poison);
+      if (holes.at(at, tensor.elements)) set_pattern(image.data() + layout_.tensors[i] + at * size, size, poison);
     }
   }
 }
 
-Status TaskBackend::run(std::uint16_t poison, bool keep_workspace, bool keep_outputs) {
+Status TaskBackend::run(std::uint16_t poison, bool keep_workspace, const inputs::Holes* holes) {
   Bytes image = image_of(*data_, poison);
   const auto keep = [&](std::int64_t offset, std::int64_t bytes) {
     std::memcpy(image.data() + offset, result_.data() + offset, static_cast<std::size_t>(bytes));
   };
   if (keep_workspace) keep(layout_.workspace, layout_.workspace_bytes);
-  if (keep_outputs) {
+  if (holes != nullptr) {
     for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
       if (is_output(i)) keep(layout_.tensors[i], instance_.tensors[i].bytes);
     }
-    scatter_poison(image, poison);
+    scatter_poison(image, poison, *holes);
   }
   image_ = std::move(image);
   result_.resize(image_.size());

@@ -44,9 +44,9 @@ class TaskBackend final : public Backend {
 
   Status fill(InputKind kind, std::uint64_t seed) override;
   Status refill(InputKind kind, std::uint64_t seed) override;
-  Status run_once(std::uint16_t poison) override { return run(poison, false, false); }
-  Status run_kept(std::uint16_t poison) override { return run(poison, true, false); }
-  Status run_stale(std::uint16_t poison) override { return run(poison, true, true); }
+  Status run_once(std::uint16_t poison) override { return run(poison, false, nullptr); }
+  Status run_kept(std::uint16_t poison) override { return run(poison, true, nullptr); }
+  Status run_stale(std::uint16_t poison, const inputs::Holes& holes) override { return run(poison, true, &holes); }
   CheckReport check(Criterion criterion) override;
   CheckReport check_untouched() override;
   std::uint64_t output_hash() override;
@@ -79,8 +79,9 @@ class TaskBackend final : public Backend {
   Bytes image_of(const Dataset& data, std::uint16_t poison) const;
   bool is_output(std::size_t tensor) const { return instance_.tensors[tensor].output; }
   void poison_outputs(Bytes& image, std::uint16_t poison) const;
-  void scatter_poison(Bytes& image, std::uint16_t poison) const;
-  Status run(std::uint16_t poison, bool keep_workspace, bool keep_outputs);
+  void scatter_poison(Bytes& image, std::uint16_t poison, const inputs::Holes& holes) const;
+  // holes: outputs keep what the last run left, but for them; null: they are poisoned.
+  Status run(std::uint16_t poison, bool keep_workspace, const inputs::Holes* holes);
   CheckReport judge(const Bytes& slab, const Dataset& data) const;
   CheckReport compare_untouched(const Bytes& slab, const Bytes& image) const;
   std::string place_of(std::int64_t offset) const;

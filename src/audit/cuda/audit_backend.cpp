@@ -75,7 +75,7 @@ cuda::Observation AuditBackend::run_and_look(const GateStep& step) {
   if (step.place == GateStep::Place::fresh || step.place == GateStep::Place::repeat) {
     operands_.poison_workspace(step.poison);
   }
-  steps_.run(step.place, step.poison, [&](const cuda::OperandSet& pristine, void*) { call(pristine); });
+  steps_.run(step, [&](const cuda::OperandSet& pristine, void*) { call(pristine); });
   return steps_.look(step.criterion, step.poison);
 }
 
@@ -115,7 +115,7 @@ CheckReport AuditBackend::check_exchanged_rows(std::uint16_t poison) {
     GateStep step = last_;
     step.place = GateStep::Place::repeat;
     step.poison = poison;
-    steps_.run(step.place, step.poison, [&](const cuda::OperandSet& pristine, void*) {
+    steps_.run(step, [&](const cuda::OperandSet& pristine, void*) {
       call(pristine);
       // Back in order, C is what it was without the exchange.
       const auto copy = [&](void* to, const void* from) {

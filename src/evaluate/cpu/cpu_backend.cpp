@@ -27,7 +27,6 @@ constexpr std::int64_t kUnknownL3Bytes = 32LL << 20;
 constexpr double kBatchUs = 500;  // shortest batch: thousands of clock resolutions
 constexpr double kCalibrationUs = 150;
 constexpr int kMostLaunches = 1 << 20;
-constexpr std::uint64_t kStaleStride = 64;       // one element of C in so many is poisoned before a stale run
 constexpr std::uint32_t kDefaultMxcsr = 0x1f80;  // round to nearest, subnormals kept, exceptions masked
 
 // 64-bit hash of memory: four multiply-mix lanes over 32-byte steps.
@@ -280,11 +279,10 @@ Status CpuBackend::run_kept(std::uint16_t poison) {
   return run_for_a_gate();
 }
 
-Status CpuBackend::run_stale(std::uint16_t poison) {
-  const std::size_t count = c_.bytes() / 2;
-  const std::uint64_t key = draw_seed();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + 1 == count || inputs::mix(key + i) % kStaleStride == 0) c_.elements()[i] = poison;
+Status CpuBackend::run_stale(std::uint16_t poison, const inputs::Holes& holes) {
+  const auto count = static_cast<std::int64_t>(c_.bytes() / 2);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (holes.at(i, count)) c_.elements()[i] = poison;
   }
   return run_for_a_gate();
 }

@@ -37,7 +37,7 @@ class CpuBackend : public Backend {
   Status refill(InputKind kind, std::uint64_t seed) override;
   Status run_once(std::uint16_t poison) override;
   Status run_kept(std::uint16_t poison) override;
-  Status run_stale(std::uint16_t poison) override;
+  Status run_stale(std::uint16_t poison, const inputs::Holes& holes) override;
   CheckReport check(Criterion criterion) override;
   CheckReport check_untouched() override;
   std::uint64_t output_hash() override;

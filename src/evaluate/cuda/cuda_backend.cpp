@@ -135,7 +135,9 @@ class CudaBackend final : public Backend {
 
   Status run_once(std::uint16_t poison) override { return run_for_a_gate(GateStep::Place::repeat, poison); }
   Status run_kept(std::uint16_t poison) override { return run_for_a_gate(GateStep::Place::kept, poison); }
-  Status run_stale(std::uint16_t poison) override { return run_for_a_gate(GateStep::Place::stale, poison); }
+  Status run_stale(std::uint16_t poison, const inputs::Holes& holes) override {
+    return run_for_a_gate(GateStep::Place::stale, poison, holes);
+  }
 
   CheckReport check(Criterion criterion) override {
     return checked([&] { return gates_->describe(gates_->look(criterion, 0), criterion).judged; });
@@ -264,23 +266,27 @@ class CudaBackend final : public Backend {
     timing_.reset();
   }
 
-  void queue_for_a_gate(GateStep::Place place, std::uint16_t poison, const Factors& factors) {
+  void queue_for_a_gate(const GateStep& step) {
     const auto launch = [&](const OperandSet& operands, void* workspace) {
       kernel_->launch(operands, workspace, false, stream_.get());
     };
-    gates_->run(place, poison, launch, factors);
+    gates_->run(step, launch);
   }
 
   Observation run_and_look(const GateStep& step) {
-    queue_for_a_gate(step.place, step.poison, step.factors);
+    queue_for_a_gate(step);
     const Observation left = gates_->look(step.criterion, step.poison);
     kernel_->globals().remember_first(stream_.get());
     return left;
   }
 
-  Status run_for_a_gate(GateStep::Place place, std::uint16_t poison) {
+  Status run_for_a_gate(GateStep::Place place, std::uint16_t poison, const inputs::Holes& holes = {}) {
+    GateStep step;
+    step.place = place;
+    step.poison = poison;
+    step.holes = holes;
     return guarded([&] {
-      queue_for_a_gate(place, poison, {});
+      queue_for_a_gate(step);
       check(cudaStreamSynchronize(stream_.get()), "running the kernel");
       kernel_->globals().remember_first(stream_.get());
     });

@@ -267,9 +267,9 @@ __global__ void slab_hash_kernel(const std::uint64_t* words, std::int64_t head, 
   add_warps(hash, sum);
 }
 
-__global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key) {
+__global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, inputs::Holes holes) {
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    if (i + 1 == count || inputs::mix(key + static_cast<std::uint64_t>(i)) % 64 == 0) out[i] = pattern;
+    if (holes.at(i, count)) out[i] = pattern;
   }
 }
 
@@ -433,9 +433,9 @@ void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t 
   check(cudaGetLastError(), "slab_hash_kernel");
 }
 
-void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key,
+void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,
                      cudaStream_t stream) {
-  scatter_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern, key);
+  scatter_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern, holes);
   check(cudaGetLastError(), "scatter_kernel");
 }
 

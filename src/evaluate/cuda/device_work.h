@@ -125,8 +125,8 @@ WARPSMITH_HOST_DEVICE inline Expected expected_element(const InputSpec& spec, co
 void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t skip_begin, std::int64_t skip_end,
                std::uint64_t key, unsigned long long* hash, cudaStream_t stream);
 
-// Poison at places that follow from `key`, one in 64, and at the last element.
-void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, std::uint64_t key,
+// The pattern in the holes of count elements, the rest as it is.
+void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,
                      cudaStream_t stream);
 
 // Fills the shared memory of every multiprocessor with NaN, so that no launch finds what an earlier one left there.

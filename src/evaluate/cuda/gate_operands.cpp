@@ -162,8 +162,8 @@ void GateOperands::poison_output(std::uint16_t pattern) {
   paint_gaps(region(2), gaps_of(2), present_->key, stream_);
 }
 
-void GateOperands::scatter_poison(std::uint16_t pattern) {
-  scatter_pattern(region(2), words_[2], pattern, draw_seed(), stream_);
+void GateOperands::scatter_poison(std::uint16_t pattern, const inputs::Holes& holes) {
+  scatter_pattern(region(2), words_[2], pattern, holes, stream_);
   paint_gaps(region(2), gaps_of(2), present_->key, stream_);
 }
 

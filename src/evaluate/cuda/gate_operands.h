@@ -65,7 +65,7 @@ class GateOperands {
   OperandSet operands() const { return {region(0), region(1), region(2)}; }
 
   void poison_output(std::uint16_t pattern);
-  void scatter_poison(std::uint16_t pattern);
+  void scatter_poison(std::uint16_t pattern, const inputs::Holes& holes);
   // C holds what input_c() says of the present inputs.
   void fill_old_output();
   // Adds damage between C's rows to the observation.

@@ -62,17 +62,17 @@ Judging GateSteps::judging(Criterion criterion) const {
   return {criterion, problem_.accumulator, problem_.scaled(), factors_, operands_.contents().seed, problem_.c_ld()};
 }
 
-void GateSteps::run(GateStep::Place place, std::uint16_t poison, const Launch& launch, const Factors& factors) {
-  factors_ = problem_.scaled() ? factors : Factors{};
+void GateSteps::run(const GateStep& step, const Launch& launch) {
+  factors_ = problem_.scaled() ? step.factors : Factors{};
   auto* before = observation_.as<unsigned long long>(offsetof(Observation, slab_before));
   check(cudaMemsetAsync(before, 0, sizeof *before, stream_), "cudaMemsetAsync");
   operands_.queue_hash(before);
-  const bool keeps_workspace = place == GateStep::Place::kept || place == GateStep::Place::stale;
-  if (!keeps_workspace) workspace_.poison(poison);
-  if (place == GateStep::Place::stale) {
-    operands_.scatter_poison(poison);
+  const bool keeps_workspace = step.place == GateStep::Place::kept || step.place == GateStep::Place::stale;
+  if (!keeps_workspace) workspace_.poison(step.poison);
+  if (step.place == GateStep::Place::stale) {
+    operands_.scatter_poison(step.poison, step.holes);
   } else {
-    operands_.poison_output(poison);
+    operands_.poison_output(step.poison);
   }
   if (factors_.beta != 0) operands_.fill_old_output();
   scrub_shared_memory(multiprocessors_, smem_bytes_, stream_);

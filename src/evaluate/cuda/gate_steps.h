@@ -32,9 +32,9 @@ class GateSteps {
   void arrange(InputKind kind, std::uint64_t seed);
   void refill(InputKind kind, std::uint64_t seed);
 
-  // Queues the poison that `place` asks for, or with beta what C is to hold, scrubs shared memory, and queues the
-  // launch.
-  void run(GateStep::Place place, std::uint16_t poison, const Launch& launch, const Factors& factors = {});
+  // Queues the poison that the step's place asks for, or with beta what C is to hold, scrubs shared memory, and queues
+  // the launch.
+  void run(const GateStep& step, const Launch& launch);
   // Waits for it and reads back what it left.
   Observation look(Criterion criterion, std::uint16_t poison);
   // Something had written into the operands before the run: they are made anew, and the step is void.
