@@ -8,9 +8,11 @@
 
 #include "archive/archive.h"
 #include "base/text.h"
+#include "choice_report.h"
 #include "cli.h"
 #include "devices.h"
 #include "evaluate/replay/replay.h"
+#include "library/wisdom_index.h"
 #include "model/known_machines.h"
 #include "model/rank.h"
 #include "report/table.h"
@@ -23,7 +25,7 @@ namespace {
 struct RankArguments {
   ProblemOptions problem;
   DeviceOptions device;
-  std::string machine, against;
+  std::string machine, against, wisdom;
   std::vector<std::string> recipes;
   int count = 16;
   bool json = false;
@@ -164,6 +166,17 @@ Result<ReplayTable> load_measurements(const std::string& path) {
   return export_replay_table(**archive, selection);
 }
 
+Result<Table> judge_choices(const ReplayTable& table, const std::string& path) {
+  auto wisdom = library::WisdomIndex::load(path);
+  if (!wisdom) return wisdom.error();
+  if (!wisdom->header().same_machine(wisdom_header(table.machine(), table.target(), table.threads()))) {
+    return bad_input(fmt::format("{} is of another machine or target than {}", path, table.machine().name));
+  }
+  const auto rows = report_choices(table, std::make_shared<const library::WisdomIndex>(std::move(*wisdom)));
+  if (rows.empty()) return bad_input(fmt::format("no problem that was measured has an entry in {}", path));
+  return choice_table(rows);
+}
+
 Result<int> print_agreement(const RankArguments& arguments) {
   const auto table = load_measurements(arguments.against);
   if (!table) return table.error();
@@ -172,10 +185,19 @@ Result<int> print_agreement(const RankArguments& arguments) {
     return bad_input(fmt::format("{} holds no time of a recipe that the model knows", arguments.against));
   }
   const Table shown = agreement_table(rows);
+  std::optional<Table> choices;
+  if (!arguments.wisdom.empty()) {
+    const auto judged = judge_choices(*table, arguments.wisdom);
+    if (!judged) return judged.error();
+    choices = *judged;
+  }
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json({{"machine", table->machine().name}, {"agreement", shown.json()}}).dump());
+    nlohmann::json json = {{"machine", table->machine().name}, {"agreement", shown.json()}};
+    if (choices) json["choices"] = choices->json();
+    fmt::print("{}\n", json.dump());
   } else {
     fmt::print("{}", shown.text());
+    if (choices) fmt::print("\n{}", choices->text());
   }
   return kExitOk;
 }
@@ -188,6 +210,7 @@ Result<int> run_rank(const RankArguments& arguments) {
     }
     return print_agreement(arguments);
   }
+  if (!arguments.wisdom.empty()) return bad_input("--wisdom is judged by measurements: give --against too");
   const auto problems = arguments.problem.problems();
   if (!problems) return problems.error();
   const auto place = find_place(arguments);
@@ -224,6 +247,8 @@ void add_rank_command(CLI::App& app, Run& run) {
   command->add_option("--recipe", arguments->recipes, "Explain this recipe instead; may be given several times");
   command->add_option("--against", arguments->against,
                       "Compare the model with the measurements of an archive or a replay table");
+  command->add_option("--wisdom", arguments->wisdom,
+                      "With --against: also judge what the library would choose by this file for shapes that it lacks");
   command->add_flag("--json", arguments->json, "Print as JSON");
   command->callback([arguments, &run] {
     run = [arguments] {

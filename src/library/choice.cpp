@@ -60,6 +60,24 @@ Choice choice_from(const WisdomEntry& entry, double distance, const Measured& fi
   return choice;
 }
 
+bool same_sizes(const Problem& x, const Problem& y) { return x.m == y.m && x.n == y.n && x.k == y.k; }
+
+// The kMostTried that are expected to be fastest, no recipe twice.
+std::vector<Choice> fastest(std::vector<Choice> weighed) {
+  const auto weight = [](const Choice& one) {
+    return one.source == ChoiceSource::model ? kUnmeasured * one.expected_us : one.expected_us;
+  };
+  std::stable_sort(weighed.begin(), weighed.end(),
+                   [&](const Choice& x, const Choice& y) { return weight(x) < weight(y); });
+  std::vector<Choice> choices;
+  for (Choice& each : weighed) {
+    const bool known =
+        std::any_of(choices.begin(), choices.end(), [&](const Choice& other) { return other.recipe == each.recipe; });
+    if (!known && choices.size() < kMostTried) choices.push_back(std::move(each));
+  }
+  return choices;
+}
+
 }  // namespace
 
 const char* to_string(ChoiceSource source) {
@@ -89,22 +107,22 @@ Chooser::Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std
     : machine_(std::move(machine)), wisdom_(std::move(wisdom)), ranking_(std::move(ranking)) {}
 
 // Within kNearestLimit, nearest first; equal distances in the order of the file.
-std::vector<Chooser::Near> Chooser::near(const Problem& problem) const {
+std::vector<Chooser::Near> Chooser::near(const Problem& problem, Entries entries) const {
   std::vector<Near> near;
   for (std::size_t i = 0; wisdom_ && i < wisdom_->size(); ++i) {
-    const std::optional<double> distance = problem_distance(problem, wisdom_->problem(i));
+    const Problem& other = wisdom_->problem(i);
+    if (entries == Entries::of_other_sizes && same_sizes(other, problem)) continue;
+    const std::optional<double> distance = problem_distance(problem, other);
     if (distance && *distance <= kNearestLimit) near.push_back({*distance, i});
   }
   std::stable_sort(near.begin(), near.end(), [](const Near& x, const Near& y) { return x.distance < y.distance; });
   return near;
 }
 
-std::vector<Choice> Chooser::choose(const Problem& problem, warpsmith_mode_t mode, warpsmith_launch_t launch) const {
-  const std::vector<Near> around = near(problem);
-  const auto same_sizes = [&](const Problem& other) {
-    return other.m == problem.m && other.n == problem.n && other.k == problem.k;
-  };
-  const bool measured_here = !around.empty() && same_sizes(wisdom_->problem(around.front().index));
+std::vector<Choice> Chooser::choose(const Problem& problem, warpsmith_mode_t mode, warpsmith_launch_t launch,
+                                    Entries entries) const {
+  const std::vector<Near> around = near(problem, entries);
+  const bool measured_here = !around.empty() && same_sizes(wisdom_->problem(around.front().index), problem);
   std::vector<Choice> choices;
   if (ranking_ && !measured_here) choices = by_expectation(problem, around, {mode, launch});
   return choices.empty() ? by_distance(problem, around, {mode, launch}) : choices;
@@ -141,12 +159,9 @@ std::vector<Choice> Chooser::by_distance(const Problem& problem, const std::vect
   return preferred;
 }
 
-// Empty where nothing can be judged.
-std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const {
-  std::vector<Choice> weighed;
-  double log_ratios = 0;  // of the baseline's time to ours, sum over the near entries
-  int compared = 0;
-  std::optional<Choice> lost;  // the nearest entry as cuBLASLt's, should it run
+// The near entries' recipes that run here, with the times expected here.
+Chooser::Weighed Chooser::weigh(const Problem& problem, const std::vector<Near>& around, Use use) const {
+  Weighed weighed;
   for (std::size_t i = 0; i < std::min(around.size(), kMostWeighed); ++i) {
     const auto& [distance, index] = around[i];
     const std::optional<WisdomEntry> entry = wisdom_->entry(index);
@@ -159,41 +174,37 @@ std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::v
     if (!(here > 0) || !(there > 0) || !(figures.time_us > 0)) continue;
     Choice choice = choice_from(*entry, distance, figures);
     if (figures.baseline_us > 0) {
-      log_ratios += std::log(figures.baseline_us / figures.time_us);
-      ++compared;
-      if (!lost) lost = choice;
+      weighed.log_ratios += std::log(figures.baseline_us / figures.time_us);
+      ++weighed.compared;
+      if (!weighed.cublaslt) weighed.cublaslt = choice;
     }
     choice.recipe = *recipe;
     // Of a call out of the blue the host's share is measured too, which the model says nothing about.
     const double wrong = figures.server ? 1 : figures.time_us / there;
     choice.expected_us = here * std::pow(wrong, kCorrection);
-    weighed.push_back(std::move(choice));
+    weighed.choices.push_back(std::move(choice));
   }
+  return weighed;
+}
+
+// Empty where nothing can be judged.
+std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const {
+  Weighed weighed = weigh(problem, around, use);
   for (RankedRecipe& ranked : ranking_->rank(problem, machine_, kMostTried)) {
     Choice choice;
     choice.source = ChoiceSource::model;
     choice.recipe = std::move(ranked.recipe);
     choice.expected_us = ranked.expected_us;
-    weighed.push_back(std::move(choice));
+    weighed.choices.push_back(std::move(choice));
   }
-  if (weighed.empty()) return {};
-  const auto weight = [](const Choice& one) {
-    return one.source == ChoiceSource::model ? kUnmeasured * one.expected_us : one.expected_us;
-  };
-  std::stable_sort(weighed.begin(), weighed.end(),
-                   [&](const Choice& x, const Choice& y) { return weight(x) < weight(y); });
-  std::vector<Choice> choices;
-  for (Choice& each : weighed) {
-    const bool known =
-        std::any_of(choices.begin(), choices.end(), [&](const Choice& other) { return other.recipe == each.recipe; });
-    if (!known && choices.size() < kMostTried) choices.push_back(std::move(each));
-  }
+  if (weighed.choices.empty()) return {};
+  std::vector<Choice> choices = fastest(std::move(weighed.choices));
   // cuBLASLt goes first where it beat the kernels of the problems around.
-  if (compared == 0 || log_ratios >= 0) {
+  if (weighed.compared == 0 || weighed.log_ratios >= 0) {
     choices.push_back(cublaslt_choice());
   } else {
-    lost->expected_us = choices.front().expected_us * std::exp(log_ratios / compared);
-    choices.insert(choices.begin(), std::move(*lost));
+    weighed.cublaslt->expected_us = choices.front().expected_us * std::exp(weighed.log_ratios / weighed.compared);
+    choices.insert(choices.begin(), std::move(*weighed.cublaslt));
   }
   return choices;
 }

@@ -63,13 +63,17 @@ inline constexpr std::size_t kMostWeighed = 16;  // entries, the nearest ones, w
 
 class Chooser {
  public:
+  // of_other_sizes: as if nothing had been measured for the problem's m, n and k, to judge such choices by what has
+  // been.
+  enum class Entries { all, of_other_sizes };
+
   // wisdom and ranking may be null.
   Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking);
 
   // In order of preference, at least one: the first whose kernel can be had runs the problem. cuBLASLt is always among
   // them; what stands behind it is for machines that lack it.
   std::vector<Choice> choose(const Problem& problem, warpsmith_mode_t mode,
-                             warpsmith_launch_t launch = WARPSMITH_LAUNCH_PLAIN) const;
+                             warpsmith_launch_t launch = WARPSMITH_LAUNCH_PLAIN, Entries entries = Entries::all) const;
 
   const Machine& machine() const { return machine_; }
 
@@ -82,7 +86,15 @@ class Chooser {
     warpsmith_mode_t mode;
     warpsmith_launch_t launch;
   };
-  std::vector<Near> near(const Problem& problem) const;
+  struct Weighed {
+    std::vector<Choice> choices;
+    // Of the entries that have a baseline: logarithms of the baseline's time over ours, their sum and their number.
+    double log_ratios = 0;
+    int compared = 0;
+    std::optional<Choice> cublaslt;  // with the words of the nearest of these
+  };
+  std::vector<Near> near(const Problem& problem, Entries entries) const;
+  Weighed weigh(const Problem& problem, const std::vector<Near>& around, Use use) const;
   std::vector<Choice> by_distance(const Problem& problem, const std::vector<Near>& around, Use use) const;
   std::vector<Choice> by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const;
 

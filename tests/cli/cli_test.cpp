@@ -277,8 +277,11 @@ TEST_F(Cli, SweepsDeclaredSpacesIntoATable) {
   EXPECT_EQ(sweep(recorded).status.exit_code, 2);
 }
 
-TEST_F(Cli, RankComparesWithMeasurements) {
-  const fs::path table = home_ / "table.jsonl";
+constexpr const char* kSlowRecipe = "tiny tile=16x16x64 warps=1x1x1";
+constexpr const char* kFastRecipe = "sm90 tile=256x128x64 stages=4";
+
+// A table of 64x64x64, where the slow recipe takes 2 us and the fast one 1.
+void write_rank_table(const fs::path& path) {
   const auto machine = nlohmann::json{{"name", "NVIDIA H200"},
                                       {"kind", "cuda"},
                                       {"compute_capability", 90},
@@ -293,14 +296,65 @@ TEST_F(Cli, RankComparesWithMeasurements) {
                .dump() +
            "\n";
   };
-  std::ofstream(table) << nlohmann::json{{"warpsmith_replay", 1},
-                                         {"machine", machine},
-                                         {"target", "sm90"},
-                                         {"threads", 1},
-                                         {"provenance", nlohmann::json::object()}}
-                              .dump()
-                       << "\n"
-                       << entry("tiny tile=16x16x64 warps=1x1x1", 2.0) << entry("sm90 tile=256x128x64 stages=4", 1.0);
+  std::ofstream(path) << nlohmann::json{{"warpsmith_replay", 1},
+                                        {"machine", machine},
+                                        {"target", "sm90"},
+                                        {"threads", 1},
+                                        {"provenance", nlohmann::json::object()}}
+                             .dump()
+                      << "\n"
+                      << entry(kSlowRecipe, 2.0) << entry(kFastRecipe, 1.0);
+}
+
+// Entries of 64x64x64 with the fast recipe and of a near shape with the slow one.
+void write_rank_wisdom(const fs::path& path, const char* machine) {
+  const auto entry = [](const char* problem, const char* recipe) {
+    return nlohmann::json{{"problem", problem}, {"recipe", recipe},    {"source_hash", ""},
+                          {"cold_us", 1.0},     {"warm_us", 1.0},      {"gates_passed", 16},
+                          {"date", ""},         {"commit", ""},        {"provenance", nlohmann::json::object()},
+                          {"baseline_us", 2.0}, {"baseline", "cublas"}}
+               .dump() +
+           "\n";
+  };
+  std::ofstream(path) << nlohmann::json{{"warpsmith_wisdom", 1},
+                                        {"machine", machine},
+                                        {"compute_capability", 90},
+                                        {"units", 132},
+                                        {"target", "sm90"},
+                                        {"threads", 1},
+                                        {"versions", nlohmann::json::object()}}
+                             .dump()
+                      << "\n"
+                      << entry("64x64x64 tn f16 f32", kFastRecipe) << entry("64x64x96 tn f16 f32", kSlowRecipe);
+}
+
+TEST_F(Cli, RankJudgesTheLibrarysChoice) {
+  const fs::path table = home_ / "table.jsonl", wisdom = home_ / "wisdom.jsonl";
+  write_rank_table(table);
+  write_rank_wisdom(wisdom, "NVIDIA H200");
+  const ProcessOutput output = run({"rank", "--against", table.string(), "--wisdom", wisdom.string(), "--json"});
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  const auto rows = nlohmann::json::parse(output.out)["choices"];
+  ASSERT_EQ(rows.size(), 4u);  // two ways, of all and of the bucket
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["problems"].get<int>() + row["unmeasured"].get<int>(), 1) << row;
+    EXPECT_EQ(row["cublaslt"], 0) << row;
+  }
+  EXPECT_EQ(rows[0]["way"], "expectation");
+  // The problem's own entry would be the fast recipe.
+  EXPECT_EQ(rows[2]["way"], "nearest");
+  EXPECT_EQ(rows[2]["problems"], 1);
+  EXPECT_DOUBLE_EQ(rows[2]["best_over_first"].get<double>(), 0.5);
+  EXPECT_EQ(rows[3]["log2_mnk"], "< 24");
+
+  write_rank_wisdom(wisdom, "NVIDIA H100");
+  expect_refused({"rank", "--against", table.string(), "--wisdom", wisdom.string()}, 2,
+                 "is of another machine or target");
+}
+
+TEST_F(Cli, RankComparesWithMeasurements) {
+  const fs::path table = home_ / "table.jsonl";
+  write_rank_table(table);
   const ProcessOutput output = run({"rank", "--against", table.string(), "--json"});
   ASSERT_EQ(output.status.exit_code, 0) << output.err;
   const auto rows = nlohmann::json::parse(output.out)["agreement"];
@@ -319,6 +373,7 @@ TEST_F(Cli, RefusesBadRanks) {
   expect_refused({"rank", "64", "64", "64", "--machine", "h200", "--recipe", "sm90 split=16"}, 2, "is not legal for");
   expect_refused({"rank", "64", "64", "64", "--against", "x"}, 2, "give no shape");
   expect_refused({"rank", "--against", "/nonexistent"}, 3, "/nonexistent");
+  expect_refused({"rank", "64", "64", "64", "--wisdom", "x"}, 2, "give --against too");
 }
 
 TEST_F(Cli, InfoDescribesTheMachine) {
