@@ -8,7 +8,7 @@ REPLAY: what `warpsmith dataset replay` or `warpsmith tune --export-replay` wrot
               the other modes that stand beside it
   techniques  for each knob: the best kernel that has it over the best that has not, per bucket
   sizes       rank correlations between the best kernel's knobs and the problem's sizes
-  accumulators  the best kernel that sums in FP32 beside the best that sums in FP16
+  accumulators  a section: the best kernel that sums in FP32 beside the best that sums in FP16; empty without such pairs
 Intervals are 95 %: percentile bootstrap of the mean logarithm, Fisher's z for correlations.
 """
 import argparse
@@ -188,13 +188,15 @@ def accumulators(problems):
         pairs[key][problem.accumulator] = (problem.times[recipe], recipe, problem.mnk)
     both = {key: each for key, each in pairs.items() if len(each) == 2}
     if not both:
-        return "Not measured."
+        return ""
     logs = [(each["f32"][2], math.log(each["f32"][0] / each["f16"][0])) for each in both.values()]
     summary = table(["FP32's time over FP16's", "all"] + [name for _, name in BUCKETS], [["best kernels"] + by_bucket(logs)])
     rows = [[f"{m}×{n}×{k} {layout}", f"{each['f32'][0]:.2f}", f"{each['f16'][0]:.2f}",
              f"{each['f32'][0] / each['f16'][0]:.3f}", f"`{short(each['f32'][1])}`", f"`{short(each['f16'][1])}`"]
             for (m, n, k, layout, _), each in sorted(both.items(), key=lambda item: item[1]["f32"][2])]
-    return summary + "\n\n" + table(["problem", "FP32 µs", "FP16 µs", "ratio", "FP32's kernel", "FP16's kernel"], rows)
+    heading = ("## FP32 beside FP16 sums\nFP16 accumulation is never a substitute: it is a separate problem, labelled so, "
+               "and its results are coarser.\n\n")
+    return heading + summary + "\n\n" + table(["problem", "FP32 µs", "FP16 µs", "ratio", "FP32's kernel", "FP16's kernel"], rows)
 
 
 def short(recipe):
@@ -249,7 +251,7 @@ def main():
         pattern = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not pattern.search(text):
             sys.exit(f"performance_evidence: {arguments.out} has no part '{name}'")
-        text = pattern.sub(lambda match, part=part: match[1] + part + "\n" + match[2], text)
+        text = pattern.sub(lambda match, part=part: match[1] + (part + "\n" if part else "") + match[2], text)
     arguments.out.write_text(text)
     print(f"{arguments.out}: {len(wide)} problems, {sum(len(p.times) for p in problems)} accepted measurements")
 
