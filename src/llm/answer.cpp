@@ -14,6 +14,7 @@ namespace warpsmith::llm {
 
 namespace {
 
+constexpr std::size_t kMaxTokenBytes = 48;  // of a special token
 constexpr std::string_view kAccepted = "'## Performance analysis', '## Algorithm design' and '## Code', in Markdown";
 
 std::string_view trim(std::string_view text) {
@@ -56,6 +57,12 @@ Fence fence_of(std::string_view line) {
   return fence.length < 3 || inline_code ? Fence{} : fence;
 }
 
+// Special tokens that a tokenizer left in the text stand where the answer ends: behind its last fence.
+bool is_one_token(std::string_view text) {
+  return text.size() > 2 && text.size() <= kMaxTokenBytes && text.front() == '<' && text.back() == '>' &&
+         text.find_first_of("<> \t`", 1) == text.size() - 1;
+}
+
 // Reads lines, telling those within fenced blocks from the others.
 class SectionReader {
  public:
@@ -81,7 +88,8 @@ class SectionReader {
 Status SectionReader::take(std::string_view line) {
   const Fence fence = fence_of(line);
   if (open_.length > 0) {
-    const bool closes = fence.character == open_.character && fence.length >= open_.length && fence.info.empty();
+    const bool closes = fence.character == open_.character && fence.length >= open_.length &&
+                        (fence.info.empty() || is_one_token(fence.info));
     if (closes) {
       if (part_ == &parts_[2]) blocks_.push_back(block_);
       open_ = {};
@@ -175,6 +183,22 @@ Result<Written> write(const Sections& sections, const Problem& problem, const Ma
 }
 
 }  // namespace
+
+std::string_view special_token_at_end(std::string_view text) {
+  constexpr std::string_view kBars[] = {"|", "\xef\xbd\x9c"};  // the second: FULLWIDTH VERTICAL LINE
+  constexpr std::string_view kWords[] = {"</s>", "<s>", "<bos>", "<eos>", "<pad>", "<unk>", "<EOT>", "<end_of_turn>"};
+  const std::size_t open = text.rfind('<');
+  if (open == std::string_view::npos) return {};
+  const std::string_view token = text.substr(open);
+  if (!is_one_token(token)) return {};
+  const auto has_bars = [&](std::string_view bar) {
+    return token.size() > 2 * bar.size() + 2 && token.substr(1).starts_with(bar) &&
+           token.substr(0, token.size() - 1).ends_with(bar);
+  };
+  const bool special = std::any_of(std::begin(kBars), std::end(kBars), has_bars) ||
+                       std::find(std::begin(kWords), std::end(kWords), token) != std::end(kWords);
+  return special ? token : std::string_view();
+}
 
 Result<Sections> split_sections(std::string_view text) {
   if (text.size() > kMaxAnswerBytes) {

@@ -36,6 +36,10 @@ struct Sections {
 // or there twice; a block that never ends, as in an answer that was cut off; more than kMaxAnswerBytes.
 Result<Sections> split_sections(std::string_view text);
 
+// A special token of a tokenizer as which the text ends ("<|im_end|>", DeepSeek's with full-width bars, "</s>" ...);
+// empty: it ends otherwise.
+std::string_view special_token_at_end(std::string_view text);
+
 // A candidate as it was written.
 struct Written {
   // Its identity in the archive: a recipe's text form, or "free HASH" (free_form_name()).

@@ -21,13 +21,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string identity(const Submission& submission, const Site& site) {
-  HashInput input;
-  input.add("warpsmith candidate 1").add(site.machine.id()).add(to_string(site.target));
-  input.add(std::to_string(site.threads)).add(to_string(submission.problem)).add(submission.name);
-  return input.hex();
-}
-
 // Members of an object by name; the first complaint is kept.
 class Members {
  public:
@@ -103,7 +96,7 @@ Result<Submission> with_recipe(const std::string& text, const Problem& problem, 
   submission.problem = problem;
   submission.name = to_string(*recipe);
   submission.tokens = count_tokens(to_short_string(*recipe));
-  submission.id = identity(submission, site);
+  submission.id = identity(submission.problem, submission.name, site);
   return submission;
 }
 
@@ -125,7 +118,7 @@ Result<Submission> with_source(std::string source, std::string descriptor, const
   submission.tokens = count_tokens(source);
   submission.source = std::move(source);
   submission.descriptor = std::move(descriptor);
-  submission.id = identity(submission, site);
+  submission.id = identity(submission.problem, submission.name, site);
   return submission;
 }
 
@@ -155,6 +148,13 @@ Result<Submission> read_candidate(Members& members, const Problem& problem, cons
 }
 
 }  // namespace
+
+std::string identity(const Problem& problem, const std::string& name, const Site& site) {
+  HashInput input;
+  input.add("warpsmith candidate 1").add(site.machine.id()).add(to_string(site.target));
+  input.add(std::to_string(site.threads)).add(to_string(problem)).add(name);
+  return input.hex();
+}
 
 Result<Submission> read_submission(const Json& candidate, const Site& site) {
   if (const Status status = check_members(candidate); !status) return status.error();
@@ -201,15 +201,10 @@ Result<Problem> read_problem(std::string_view text, const Site& site) {
 std::string_view completion_of(std::string_view query, std::string_view prompt) {
   // At the front; behind what a chat template has put before it where it is not. Its words may well occur again.
   if (const std::size_t at = query.find(prompt); at != std::string_view::npos) query.remove_prefix(at + prompt.size());
-  // "<|im_end|>", "</s>", "<eos>", "<pad>", ... as tokenizers leave them.
   for (;;) {
     while (!query.empty() && std::isspace(static_cast<unsigned char>(query.back())) != 0) query.remove_suffix(1);
-    const std::size_t open = query.rfind('<');
-    if (open == std::string_view::npos || !query.ends_with('>') || query.size() - open > 40) return query;
-    const std::string_view token = query.substr(open);
-    const bool special = (token.starts_with("<|") && token.ends_with("|>")) || token == "</s>" || token == "<s>" ||
-                         token == "<eos>" || token == "<pad>" || token == "<end_of_turn>";
-    if (!special) return query;
+    const std::string_view token = llm::special_token_at_end(query);
+    if (token.empty()) return query;
     query.remove_suffix(token.size());
   }
 }

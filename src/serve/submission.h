@@ -38,6 +38,9 @@ struct Submission {
   std::string device;                      // empty: the one with the shortest queue
 };
 
+// SHA-256 over all that tells candidates apart; `name` as in Submission.
+std::string identity(const Problem& problem, const std::string& name, const Site& site);
+
 // The members of a candidate: problem; recipe, or source with descriptor, or answer (a completion's text); priority,
 // deadline_seconds, remeasure, device. Error (bad_input): what is not accepted, and what is.
 Result<Submission> read_submission(const nlohmann::json& json, const Site& site);

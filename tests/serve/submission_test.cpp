@@ -127,6 +127,11 @@ TEST(Completion, IsWhatFollowsThePrompt) {
   EXPECT_EQ(completion_of("abc</s><pad><pad>", ""), "abc");
   EXPECT_EQ(completion_of("a < b > c", "not in it"), "a < b > c");
   EXPECT_EQ(completion_of("x <div>", ""), "x <div>");
+  const std::string full_width =
+      "<\xef\xbd\x9c"
+      "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>";
+  EXPECT_EQ(completion_of("abc" + full_width + " <eos>", ""), "abc");
+  EXPECT_EQ(completion_of("std::vector<int>", ""), "std::vector<int>");
   EXPECT_EQ(completion_of("", "prompt"), "");
   EXPECT_EQ(completion_of("<|a|>", "<|a|>"), "");
 }
@@ -139,6 +144,16 @@ TEST(Completion, BecomesTheRecipeInIt) {
   const auto submission = read_completion(text, problem, cpu_site());
   ASSERT_TRUE(submission.ok()) << submission.error().message;
   EXPECT_EQ(submission->id, read_submission({{"problem", kProblem}, {"recipe", "cpu unroll=2"}}, cpu_site())->id);
+  // As some tokenizers leave it, and as nobody cut it off.
+  for (const char* token : {"<|im_end|>",
+                            " <\xef\xbd\x9c"
+                            "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+                            "<turn_end>"}) {
+    const auto same = read_completion(text + token + "\n", problem, cpu_site());
+    ASSERT_TRUE(same.ok()) << token << same.error().message;
+    EXPECT_EQ(same->id, submission->id);
+  }
+  EXPECT_FALSE(read_completion(text + "<a> <b>", problem, cpu_site()).ok());
   EXPECT_FALSE(read_completion("I would rather talk about the weather.", problem, cpu_site()).ok());
 }
 
