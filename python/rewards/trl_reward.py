@@ -7,6 +7,8 @@ WARPSMITH_SERVE_TOKEN and WARPSMITH_SERVE_TIMEOUT (seconds, 1800) say where the 
 alone.
 """
 
+import contextlib
+import http.client
 import json
 import os
 import time
@@ -23,18 +25,22 @@ def ask(queries, labels):
     if os.environ.get("WARPSMITH_SERVE_TOKEN"):
         headers["Authorization"] = "Bearer " + os.environ["WARPSMITH_SERVE_TOKEN"].strip()
     body = json.dumps({"query": queries, "labels": labels}).encode()
+    request = urllib.request.Request(url, body, headers)
     end = time.monotonic() + float(os.environ.get("WARPSMITH_SERVE_TIMEOUT", "1800"))
     while True:
+        pause = 1.0
         try:
-            with OPENER.open(urllib.request.Request(url, body, headers), timeout=300) as answer:
+            with OPENER.open(request, timeout=300) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            reason = f"{error.code} {error.read().decode(errors='replace').strip()}"
-            if error.code not in (429, 503):
-                raise RuntimeError(f"{url}: {reason}") from None
-            pause = float(error.headers.get("Retry-After", "1"))
-        except OSError as error:
-            reason, pause = str(error), 1.0
+            reason = f"{error.code} {error.reason}"
+            if error.code not in (429, 502, 503, 504):
+                raise RuntimeError(f"{url}: {reason} {error.read().decode(errors='replace').strip()}") from None
+            with contextlib.suppress(ValueError):  # a date
+                wanted = float(error.headers.get("Retry-After", "1"))
+                pause = wanted if wanted >= 0 else pause
+        except (OSError, http.client.HTTPException, ValueError) as error:  # no answer, or a part of one
+            reason = f"{type(error).__name__}: {error}"
         if time.monotonic() + pause > end:
             raise RuntimeError(f"{url}: {reason}")
         time.sleep(pause)
@@ -42,7 +48,7 @@ def ask(queries, labels):
 
 def text_of(completion):
     """A completion is a text, or messages of a conversation."""
-    return completion if isinstance(completion, str) else "".join(message["content"] for message in completion)
+    return completion if isinstance(completion, str) else "".join(message.get("content") or "" for message in completion)
 
 
 def reward_func(prompts, completions, **columns):

@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 import threading
+import types
 import unittest
 
 REWARDS = pathlib.Path(__file__).resolve().parent.parent / "rewards"
@@ -28,12 +29,12 @@ def load(name):
 class Server(http.server.BaseHTTPRequestHandler):
     """Answers from `script` (status, headers) while it lasts, then with rewards that count the queries' letters."""
 
-    script, requests = [], []
+    script, requests = [], []  # a step's third part, if any, is its body; the length is as of a whole one
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.requests.append((self.path, dict(self.headers), body))
-        status, headers = self.script.pop(0) if self.script else (200, {})
+        status, headers, *cut = self.script.pop(0) if self.script else (200, {})
         count = len(body["query"])
         answer = {"error": "not now"}
         if status == 200:
@@ -42,8 +43,11 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name, value)
+        text = json.dumps(answer).encode()
+        if cut:
+            self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
+        self.wfile.write(cut[0] if cut else text)
 
     def log_message(self, *_):
         pass
@@ -89,6 +93,31 @@ class RewardTest(unittest.TestCase):
             Server.requests.clear()
             self.assertEqual(load(name).ask(["abc"], None)["rewards"], [3.0])
             self.assertEqual(len(Server.requests), 3)
+
+    def test_what_passes_is_asked_again(self):
+        passing = [(502, {}), (504, {}), (503, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}), (503, {"Retry-After": "-1"}),
+                   (200, {}, b'{"rewa'), (200, {"Transfer-Encoding": "chunked"}, b"5\r\n{\"r"), (200, {}, b""),
+                   (200, {"Content-Length": "4"}, b"<ht>")]
+        for name in ("verl_reward", "trl_reward"):
+            module = load(name)
+            waits = []
+            module.time = types.SimpleNamespace(monotonic=lambda: 0.0, sleep=waits.append)
+            Server.script[:] = passing
+            self.assertEqual(module.ask(["abc"], None)["rewards"], [3.0])
+            self.assertEqual(waits, [1.0] * len(passing), name)
+
+    def test_a_url_that_is_none_is_no_reason_to_wait(self):
+        for name in ("verl_reward", "trl_reward"):
+            os.environ["WARPSMITH_SERVE_URL"] = "measuring-host"
+            with self.assertRaisesRegex(ValueError, "unknown url type"):
+                module = load(name)
+                module.time = types.SimpleNamespace(monotonic=lambda: 0.0, sleep=self.fail)
+                module.ask(["abc"], None)
+
+    def test_a_message_without_text_is_an_empty_one(self):
+        reward_func = load("trl_reward").reward_func
+        talk = [[{"role": "assistant", "content": None}, {"role": "assistant"}, {"role": "assistant", "content": "ab"}]]
+        self.assertEqual(reward_func(prompts=["p"], completions=talk), [2.0])
 
     def test_a_refusal_is_an_error_with_its_reason(self):
         for name in ("verl_reward", "trl_reward"):
