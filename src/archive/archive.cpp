@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 
 #include "archive/record_text.h"
@@ -203,7 +204,7 @@ class SqliteArchive final : public Archive {
 
   Result<std::optional<BestRecord>> best(const Scope& scope) override {
     return guarded<std::optional<BestRecord>>(mutex_, [&]() -> std::optional<BestRecord> {
-      auto fastest = accepted_attempts(scope, "LIMIT 1");
+      auto fastest = accepted_attempts(scope, 1);
       if (fastest.empty()) return std::nullopt;
       auto& [cold_us, attempt] = fastest.front();
       return BestRecord{attempt.recipe, cold_us, std::move(attempt)};
@@ -223,10 +224,16 @@ class SqliteArchive final : public Archive {
   Result<std::vector<AttemptSummary>> summaries(const Scope& scope) override {
     return guarded<std::vector<AttemptSummary>>(mutex_, [&] {
       std::vector<AttemptSummary> attempts;
+      const std::int64_t id = find_scope(scope);
+      const Revoked revoked = find_revoked(id);
       Statement rows(database_,
                      "SELECT id, recipe, kind, cold_us, source_hash FROM attempts WHERE scope = ? ORDER BY id");
-      rows.bind(find_scope(scope));
-      while (rows.step()) attempts.push_back({rows.integer(0), rows.text(1), rows.text(2), rows.real(3), rows.text(4)});
+      rows.bind(id);
+      while (rows.step()) {
+        AttemptSummary& attempt = attempts.emplace_back(
+            AttemptSummary{rows.integer(0), rows.text(1), rows.text(2), rows.real(3), rows.text(4)});
+        if (attempt.cold_us && revoked.holds(attempt.recipe, attempt.source_hash)) attempt.cold_us.reset();
+      }
       return attempts;
     });
   }
@@ -238,7 +245,7 @@ class SqliteArchive final : public Archive {
     }
     return guarded<std::vector<Bucket>>(mutex_, [&] {
       std::vector<Bucket> buckets;
-      for (auto& [cold_us, attempt] : accepted_attempts(scope, "")) {
+      for (auto& [cold_us, attempt] : accepted_attempts(scope, std::numeric_limits<std::size_t>::max())) {
         const double index = std::floor(reference_us / cold_us / width);
         const double low = index * width;
         if (buckets.empty() || buckets.back().low != low) buckets.push_back({low, (index + 1) * width, {}});
@@ -406,15 +413,42 @@ class SqliteArchive final : public Archive {
     statement.step();
   }
 
-  // Fastest first; of equals the oldest.
-  std::vector<std::pair<double, AttemptRecord>> accepted_attempts(const Scope& scope, std::string_view limit) {
+  // Fastest first, at most `count`; of equals the oldest.
+  std::vector<std::pair<double, AttemptRecord>> accepted_attempts(const Scope& scope, std::size_t count) {
     std::vector<std::pair<double, AttemptRecord>> attempts;
+    const std::int64_t id = find_scope(scope);
+    const Revoked revoked = find_revoked(id);
     Statement rows(database_, fmt::format("SELECT {}, cold_us FROM attempts WHERE scope = ? AND cold_us IS NOT NULL "
-                                          "AND cold_us > 0 ORDER BY cold_us, id {}",
-                                          kAttemptColumns, limit));
-    rows.bind(find_scope(scope));
-    while (rows.step()) attempts.emplace_back(*rows.real(7), read_attempt(rows));
+                                          "AND cold_us > 0 ORDER BY cold_us, id",
+                                          kAttemptColumns));
+    rows.bind(id);
+    while (attempts.size() < count && rows.step()) {
+      if (!revoked.holds(rows.text(1), rows.text(2))) attempts.emplace_back(*rows.real(7), read_attempt(rows));
+    }
     return attempts;
+  }
+
+  // Candidates of a scope whose acceptance does not stand.
+  struct Revoked {
+    std::set<std::pair<std::string, std::string>> sources;  // name and source
+    std::set<std::string> names;
+
+    bool holds(const std::string& name, const std::string& source) const {
+      return source.empty() ? names.count(name) != 0 : sources.count({name, source}) != 0;
+    }
+  };
+
+  Revoked find_revoked(std::int64_t scope) {
+    Revoked revoked;
+    Statement rows(database_,
+                   "SELECT recipe, source_hash FROM attempts WHERE scope = ? AND kind IN ('wrong', 'crashed', "
+                   "'suspicious')");
+    rows.bind(scope);
+    while (rows.step()) {
+      revoked.names.insert(rows.text(0));
+      revoked.sources.emplace(rows.text(0), rows.text(1));
+    }
+    return revoked;
   }
 
   // Hands the parsed text to `use`; text that does not hold what it should means a damaged file.

@@ -32,7 +32,7 @@ struct AttemptSummary {
   std::int64_t id = 0;
   std::string recipe;             // full text form
   std::string kind;               // Verdict::kind()
-  std::optional<double> cold_us;  // median, accepted attempts only
+  std::optional<double> cold_us;  // median, of accepted attempts that stand (see Archive)
   std::string source_hash;        // as in AttemptRecord
 };
 
@@ -81,6 +81,9 @@ struct ExchangeRecord {
   std::string created;  // set by the archive
 };
 
+// An accepted attempt stands unless the same candidate was found wrong, crashed or was suspicious in another attempt of
+// its scope, earlier or later: a kernel that fails now and then is not right. The same candidate has the same name and
+// source; one that was accepted without a source, as imported times are, is any source's.
 class Archive {
  public:
   // Opens or creates, missing parent directories included. Error: bad_input for a file that is not an archive, is
@@ -108,9 +111,9 @@ class Archive {
   virtual Status record_exchange(const Scope& scope, const ExchangeRecord& exchange) = 0;
   virtual Result<std::vector<ExchangeRecord>> exchanges(const Scope& scope) = 0;  // oldest first
 
-  virtual Result<std::optional<BestRecord>> best(const Scope& scope) = 0;      // fastest accepted
+  virtual Result<std::optional<BestRecord>> best(const Scope& scope) = 0;      // fastest accepted that stands
   virtual Result<std::vector<AttemptRecord>> history(const Scope& scope) = 0;  // oldest first
-  // Accepted attempts by speed-up over `reference_us`, buckets of width `width`, fastest bucket first.
+  // Accepted attempts that stand, by speed-up over `reference_us`, buckets of width `width`, fastest bucket first.
   virtual Result<std::vector<Bucket>> buckets(const Scope& scope, double reference_us, double width) = 0;
   virtual Result<std::optional<ComparisonRecord>> last_comparison(const Scope& scope) = 0;
   virtual Result<std::int64_t> attempt_count() = 0;

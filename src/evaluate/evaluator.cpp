@@ -117,20 +117,38 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
   }
 
   Result<Comparison> compare(const Problem& problem, const Candidate& candidate, const Artifact& artifact,
-                             const TimingEffort& effort) override {
+                             const TimingEffort& effort, std::optional<Verdict>* refusal) override {
     // Other data than the search has seen.
     WorkerRequest request = request_for("compare", problem, options_.seed + 0x632be59bd9b4e019ULL, effort);
     describe_candidate(request, candidate, artifact);
     auto report = comparison_report(request);
     if (!report) return report.error();
-    if (!report->crash.empty()) return failure("the candidate crashed on fresh data: " + report->crash);
+    const auto refuse = [&](decltype(Verdict::outcome) outcome, std::vector<GateResult> gates, std::string message) {
+      if (refusal != nullptr) {
+        refusal->emplace().outcome = std::move(outcome);
+        (*refusal)->gates = std::move(gates);
+      }
+      return failure(std::move(message));
+    };
+    if (!report->crash.empty()) {
+      return refuse(verdict::Crashed{"comparison", report->crash}, report->gates,
+                    "the candidate crashed on fresh data: " + report->crash);
+    }
     for (const GateResult& gate : report->gates) {
-      if (!gate.passed)
-        return failure(fmt::format("the candidate fails gate {} on fresh data: {}", gate.gate, gate.detail));
+      if (gate.passed) continue;
+      const std::string message = fmt::format("the candidate fails gate {} on fresh data: {}", gate.gate, gate.detail);
+      if (gate.gate == "physics") {
+        const double time_us = report->subjects.empty() ? 0 : report->subjects.front().cold.median_us;
+        return refuse(verdict::Suspicious{gate.detail, time_us}, report->gates, message);
+      }
+      return refuse(verdict::Wrong{gate}, report->gates, message);
     }
     Comparison comparison{std::move(report->subjects), std::move(report->gates), std::move(report->score),
                           std::move(report->baseline_choices)};
-    if (const Status confirmed = confirm_leap(request, comparison); !confirmed) return confirmed.error();
+    if (const auto doubt = confirm_leap(request, comparison)) {
+      return refuse(verdict::Suspicious{*doubt, comparison.subjects.front().cold.median_us}, comparison.gates,
+                    "suspicious: " + *doubt);
+    }
     return comparison;
   }
 
@@ -286,20 +304,19 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
     if (doubt) verdict.outcome = verdict::Suspicious{*doubt, time_us};
   }
 
-  // Of an offline comparison, whose baselines are known from now on.
-  Status confirm_leap(const WorkerRequest& request, Comparison& comparison) {
-    if (request.effort.mode != TimingMode::offline || comparison.subjects.size() < 2) return ok_status();
+  // Of an offline comparison, whose baselines are known from now on. Why it is not believed; nullopt: it is.
+  std::optional<std::string> confirm_leap(const WorkerRequest& request, Comparison& comparison) {
+    if (request.effort.mode != TimingMode::offline || comparison.subjects.size() < 2) return std::nullopt;
     if (request.effort.baselines.empty()) {
       baselines_[request.problem] = {comparison.subjects.begin() + 1, comparison.subjects.end()};
     }
     const double time_us = comparison.subjects.front().cold.median_us;
     const auto reason = leap(request.problem, time_us, 0);
-    if (!reason) return ok_status();
+    if (!reason) return std::nullopt;
     GateResult gate;
-    const auto doubt = disagreement(request, time_us, *reason, gate);
+    auto doubt = disagreement(request, time_us, *reason, gate);
     comparison.gates.push_back(std::move(gate));
-    if (doubt) return failure("suspicious: " + *doubt);
-    return ok_status();
+    return doubt;
   }
 
   // Of a survey's offline times.

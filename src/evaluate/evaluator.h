@@ -70,9 +70,10 @@ class Evaluator {
 
   // Final measurement: the candidate again (all gates, fresh data) and all baselines, interleaved. In mode cuda_l2 the
   // released protocol of CUDA-L2: its correctness criterion in place of the gates, warm calls. Error: failed, when the
-  // candidate does not pass, or a leap over the baselines is not confirmed.
+  // candidate does not pass, or a leap over the baselines is not confirmed; then refusal, where it is not null,
+  // receives the candidate's verdict.
   virtual Result<Comparison> compare(const Problem& problem, const Candidate& candidate, const Artifact& artifact,
-                                     const TimingEffort& effort) = 0;
+                                     const TimingEffort& effort, std::optional<Verdict>* refusal = nullptr) = 0;
 
   // Baselines alone, for progress ("speed-up so far") before any candidate was accepted. Cached per problem.
   virtual Result<std::vector<Measurement>> baselines(const Problem& problem, const TimingEffort& effort) = 0;

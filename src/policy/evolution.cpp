@@ -173,6 +173,10 @@ void EvolutionPolicy::tell(const Recipe& recipe, const Outcome& outcome) {
   if (accepted) {
     if (island.population.empty() || *outcome.time_us < island.population.front().time_us) island.since_improvement = 0;
     settle(island, {recipe, *outcome.time_us});
+  } else if (outcome.kind != "failed" && outcome.kind != "too-slow") {
+    for (Island& each : islands_) {
+      std::erase_if(each.population, [&](const Individual& one) { return one.recipe == recipe; });
+    }
   }
   if (tells_ % (options_.migration_interval * static_cast<std::int64_t>(islands_.size())) == 0) migrate();
   if (island.since_improvement >= options_.stagnation) restart(island);

@@ -17,17 +17,12 @@ namespace warpsmith {
 
 namespace {
 
-constexpr std::string_view kWrong = "wrong";  // Verdict::kind() of verdict::Wrong
-
 // The names of the archive's fastest accepted candidates, best first, each once.
 Result<std::vector<std::string>> fastest_candidates(Archive& archive, const Archive::Scope& scope, int count) {
   const auto history = archive.summaries(scope);
   if (!history) return history.error();
   std::vector<std::pair<double, std::string>> accepted;
-  // What was ever found wrong is no finalist, however often it was accepted.
-  std::set<std::string> wrong;
   for (const AttemptSummary& attempt : *history) {
-    if (attempt.kind == kWrong) wrong.insert(attempt.recipe);
     if (attempt.cold_us) accepted.emplace_back(*attempt.cold_us, attempt.recipe);
   }
   std::sort(accepted.begin(), accepted.end());
@@ -35,7 +30,7 @@ Result<std::vector<std::string>> fastest_candidates(Archive& archive, const Arch
   std::set<std::string> seen;
   for (const auto& [time_us, name] : accepted) {
     if (static_cast<int>(names.size()) == count) break;
-    if (wrong.count(name) != 0 || !seen.insert(name).second) continue;
+    if (!seen.insert(name).second) continue;
     const auto recipe = parse_recipe(name);
     const bool legal = recipe && is_legal(*recipe, scope.problem, scope.machine);
     if (legal || is_free_form_name(name)) names.push_back(name);
@@ -125,8 +120,9 @@ const Measurement* fastest_of(const std::vector<Measurement>& subjects, std::str
 }
 
 Result<Conclusion> conclude_with(const std::string& name, const Candidate& candidate, const Artifact& artifact,
-                                 const ConcludeOptions& options, Evaluator& evaluator) {
-  auto comparison = evaluator.compare(options.scope.problem, candidate, artifact, options.comparison_effort);
+                                 const ConcludeOptions& options, Evaluator& evaluator,
+                                 std::optional<Verdict>* refusal) {
+  auto comparison = evaluator.compare(options.scope.problem, candidate, artifact, options.comparison_effort, refusal);
   if (!comparison) return comparison.error();
   return Conclusion{name, std::move(*comparison), artifact.resources, {}, {}};
 }
@@ -165,10 +161,16 @@ Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& comp
       continue;
     }
     on_step("comparing with the baselines: " + name);
-    auto conclusion = conclude_with(finalist.name, finalist.candidate, finalist.artifact, options, evaluator);
+    std::optional<Verdict> refusal;
+    auto conclusion = conclude_with(finalist.name, finalist.candidate, finalist.artifact, options, evaluator, &refusal);
     if (!conclusion && conclusion.error().kind == ErrorKind::environment) return conclusion.error();
     if (!conclusion) {
       last_reason = conclusion.error().message;
+      if (refusal) {
+        AttemptRecord attempt = finalist.attempt;
+        attempt.verdict = std::move(*refusal);
+        if (const Status status = archive.record(options.scope, attempt); !status) return status.error();
+      }
       continue;
     }
     conclusion->sanitizer = std::move(sanitizer);

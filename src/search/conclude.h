@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,9 +53,10 @@ Result<Conclusion> conclude(const ConcludeOptions& options, const Compiler& comp
 Result<Conclusion> conclude_with(const Recipe& recipe, const ConcludeOptions& options, const Compiler& compiler,
                                  Evaluator& evaluator);
 
-// The same of a candidate that is compiled already; nothing is written.
+// The same of a candidate that is compiled already; nothing is written. refusal: as of Evaluator::compare.
 Result<Conclusion> conclude_with(const std::string& name, const Candidate& candidate, const Artifact& artifact,
-                                 const ConcludeOptions& options, Evaluator& evaluator);
+                                 const ConcludeOptions& options, Evaluator& evaluator,
+                                 std::optional<Verdict>* refusal = nullptr);
 
 nlohmann::json to_json(const Conclusion& conclusion);
 

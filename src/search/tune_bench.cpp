@@ -66,11 +66,11 @@ class LiveBench final : public TuneBench {
     return verdict;
   }
 
-  Result<Comparison> compare(int device, const Problem& problem, const Recipe& recipe,
-                             const TimingEffort& effort) override {
+  Result<Comparison> compare(int device, const Problem& problem, const Recipe& recipe, const TimingEffort& effort,
+                             std::optional<Verdict>* refusal) override {
     const auto built = find(problem, recipe);
     if (!built) return built.error();
-    return on(device).compare(problem, built->first, built->second, effort);
+    return on(device).compare(problem, built->first, built->second, effort, refusal);
   }
 
  private:
@@ -107,7 +107,8 @@ class ReplayBench final : public TuneBench {
     }
     return verdict;
   }
-  Result<Comparison> compare(int, const Problem&, const Recipe&, const TimingEffort&) override {
+  Result<Comparison> compare(int, const Problem&, const Recipe&, const TimingEffort&,
+                             std::optional<Verdict>*) override {
     return failure("recorded measurements hold no baselines");
   }
 

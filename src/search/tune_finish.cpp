@@ -16,6 +16,7 @@ struct Finalist {
   Recipe recipe;
   Measurement measurement;
   std::vector<GateResult> gates;
+  AttemptRecord attempt;
 
   double cold_us() const { return measurement.cold.median_us; }
 };
@@ -62,7 +63,7 @@ Result<std::vector<Finalist>> measure_again(const std::vector<Recipe>& recipes, 
       return environment_error(failed->reason);
     }
     if (const auto* accepted = attempt.verdict.accepted()) {
-      finalists.push_back({recipe, accepted->measurement, attempt.verdict.gates});
+      finalists.push_back({recipe, accepted->measurement, attempt.verdict.gates, attempt});
     } else {
       last_reason = attempt.verdict.describe();
     }
@@ -153,10 +154,16 @@ Result<TuneConclusion> finish_problem(const TunePlan& plan, std::size_t index, i
     conclusion.recipe = to_string(finalist.recipe);
     conclusion.source_hash = bench.source_of(problem, finalist.recipe);
     if (finish.baselines) {
-      auto comparison = bench.compare(device, problem, finalist.recipe, finish.comparison_effort);
+      std::optional<Verdict> refusal;
+      auto comparison = bench.compare(device, problem, finalist.recipe, finish.comparison_effort, &refusal);
       if (!comparison && comparison.error().kind == ErrorKind::environment) return comparison.error();
       if (!comparison) {
         last_reason = comparison.error().message;
+        if (refusal) {
+          AttemptRecord attempt = finalist.attempt;
+          attempt.verdict = std::move(*refusal);
+          if (const Status status = archive.record(options.scope(problem), attempt); !status) return status.error();
+        }
         continue;
       }
       conclusion.subjects = std::move(comparison->subjects);

@@ -49,6 +49,46 @@ TEST_F(ArchiveTest, NewArchiveIsEmpty) {
   EXPECT_TRUE(archive_->check_integrity().ok());
 }
 
+TEST_F(ArchiveTest, WhatWasEverFoundWrongDoesNotStand) {
+  const auto rejected = [](const char* recipe, const char* source, auto outcome) {
+    AttemptRecord attempt = make_rejected(recipe);
+    attempt.source_hash = source;
+    attempt.verdict.outcome = std::move(outcome);
+    return attempt;
+  };
+  const auto accepted = [](const char* recipe, const char* source, double cold_us) {
+    AttemptRecord attempt = make_accepted(recipe, cold_us);
+    attempt.source_hash = source;
+    return attempt;
+  };
+  record(scope_, accepted("racy", "1", 1));
+  record(scope_, rejected("racy", "1", verdict::Wrong{{"sanitizer/racecheck", false, "", 0}}));
+  record(scope_, accepted("racy", "1", 1.1));
+  record(scope_, accepted("mended", "2", 2));
+  record(scope_, rejected("mended", "1", verdict::Wrong{}));
+  record(scope_, accepted("imported", "", 3));
+  record(scope_, rejected("imported", "1", verdict::Crashed{"gates", "illegal address"}));
+  record(scope_, accepted("doubted", "1", 4));
+  record(scope_, rejected("doubted", "1", verdict::Suspicious{"too fast", 0.1}));
+  record(scope_, accepted("slow later", "1", 5));
+  record(scope_, rejected("slow later", "1", verdict::TooSlow{6, 5}));
+  const auto best = archive_->best(scope_).value();
+  ASSERT_TRUE(best.has_value());
+  EXPECT_EQ(best->recipe, "mended");
+  std::vector<std::string> standing, in_buckets;
+  const auto summaries = archive_->summaries(scope_).value();
+  for (const AttemptSummary& attempt : summaries) {
+    if (attempt.cold_us) standing.push_back(attempt.recipe);
+  }
+  EXPECT_EQ(standing, (std::vector<std::string>{"mended", "slow later"}));
+  EXPECT_EQ(summaries.size(), 11u) << "nothing is forgotten";
+  const auto buckets = archive_->buckets(scope_, 10, 1).value();
+  for (const Bucket& bucket : buckets) {
+    for (const AttemptRecord& attempt : bucket.attempts) in_buckets.push_back(attempt.recipe);
+  }
+  EXPECT_EQ(in_buckets, standing);
+}
+
 TEST_F(ArchiveTest, HistoryReturnsEveryFieldInOrder) {
   AttemptRecord first = make_rejected("cpu tile=1x2");
   first.verdict.gates = {{"bound/normal", false, "row 3, column 4: 1 instead of 2", 17.5}};

@@ -114,12 +114,17 @@ TEST_F(Leap, KnownBaselinesCountToo) {
 
 TEST_F(Leap, AComparisonThatIsNotConfirmedFails) {
   start("30\n60\n");
-  const auto doubted = evaluator_->compare(problem_, candidate_, {}, {});
+  std::optional<Verdict> refusal;
+  const auto doubted = evaluator_->compare(problem_, candidate_, {}, {}, &refusal);
   ASSERT_FALSE(doubted.ok());
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->kind(), "suspicious");
   EXPECT_NE(doubted.error().message.find("suspicious: 30.000 us"), std::string::npos) << doubted.error().message;
   start("30\n31\n");
-  const auto confirmed = evaluator_->compare(problem_, candidate_, {}, {});
+  refusal.reset();
+  const auto confirmed = evaluator_->compare(problem_, candidate_, {}, {}, &refusal);
   ASSERT_TRUE(confirmed.ok()) << confirmed.error().message;
+  EXPECT_FALSE(refusal.has_value());
   EXPECT_EQ(confirmed->gates.back().gate, "leap");
 }
 
@@ -167,8 +172,11 @@ TEST_F(Leap, ComparisonsObeyPhysicsToo) {
   ASSERT_TRUE(possible.ok()) << possible.error().message;
   EXPECT_EQ(possible->gates.back().gate, "physics");
   start("0.000001\n");  // less than a launch takes on any device
-  const auto impossible = evaluator_->compare(problem_, candidate_, {}, {});
+  std::optional<Verdict> refusal;
+  const auto impossible = evaluator_->compare(problem_, candidate_, {}, {}, &refusal);
   ASSERT_FALSE(impossible.ok());
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->kind(), "suspicious");
   EXPECT_NE(impossible.error().message.find("physics"), std::string::npos) << impossible.error().message;
 }
 

@@ -239,5 +239,18 @@ TEST(Evolution, MeasuringAgainReplacesTheTime) {
   EXPECT_EQ(policy.population(0).front().time_us, 7.0);
 }
 
+TEST(Evolution, WhatIsFoundWrongLaterIsBredFromNoMore) {
+  EvolutionOptions options;
+  options.islands = 1;
+  EvolutionPolicy policy(make_context(1), options);
+  const Recipe wrong = policy.ask().value(), slow = policy.ask().value();
+  policy.tell(wrong, {5.0, "accepted"});
+  policy.tell(slow, {6.0, "accepted"});
+  policy.tell(wrong, {std::nullopt, "wrong"});
+  policy.tell(slow, {std::nullopt, "too-slow"});
+  ASSERT_EQ(policy.population(0).size(), 1u);
+  EXPECT_EQ(policy.population(0).front().recipe, slow);
+}
+
 }  // namespace
 }  // namespace warpsmith

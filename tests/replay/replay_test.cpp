@@ -307,6 +307,34 @@ TEST_F(ExportTest, TakesTheLatestVerdictOfEachRecipe) {
   EXPECT_EQ(loaded->lookup(scope_.problem, variant(0)).accepted()->measurement.cold.median_us, 20);
 }
 
+TEST_F(ExportTest, AnAcceptanceThatDoesNotStandGivesWayToTheRejection) {
+  record(to_string(variant(0)), rejected(verdict::Wrong{}));
+  record(to_string(variant(0)), accepted(8));
+  record(to_string(variant(1)), accepted(9));
+  const auto table = export_replay_table(*archive_, selection());
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  EXPECT_EQ(table->lookup(problem_, variant(0)).kind(), "wrong");
+  EXPECT_EQ(table->lookup(problem_, variant(1)).kind(), "accepted");
+}
+
+TEST_F(ExportTest, TheReferenceIsTheFastestBaselineOfTheProblemsLayout) {
+  record(to_string(variant(0)), accepted(10));
+  const auto timed = [](const char* subject, double cold_us) {
+    Measurement measurement;
+    measurement.subject = subject;
+    measurement.cold.median_us = cold_us;
+    return measurement;
+  };
+  const std::string layout(to_string(scope_.problem.layout)), other = layout == "nn" ? "tn" : "nn";
+  const std::vector<Measurement> subjects = {timed("candidate", 1), timed(("blas-" + other).c_str(), 2),
+                                             timed(("blas-" + layout).c_str(), 4),
+                                             timed(("lt-" + layout + "-2t").c_str(), 3)};
+  ASSERT_TRUE(archive_->record_comparison(scope_, {to_string(variant(0)), {{"subjects", subjects}}, {}}).ok());
+  const auto table = export_replay_table(*archive_, selection());
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  EXPECT_EQ(table->reference_us(problem_), 3);
+}
+
 TEST_F(ExportTest, ImportAddsWhatTheArchiveLacks) {
   record(to_string(variant(0)), accepted(10));
   record(to_string(variant(1)), rejected(verdict::Wrong{}));

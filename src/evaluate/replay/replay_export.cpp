@@ -40,10 +40,16 @@ std::set<std::string> declared_texts(const ReplaySelection& selection, const Pro
 Status add_scope(Archive& archive, const Archive::Scope& scope, const ReplaySelection& selection, ReplayTable& table) {
   const auto history = archive.history(scope);
   if (!history) return history.error();
+  const auto summaries = archive.summaries(scope);
+  if (!summaries) return summaries.error();
+  std::set<std::int64_t> revoked;  // accepted attempts that do not stand
+  for (const AttemptSummary& attempt : *summaries) {
+    if (attempt.kind == "accepted" && !attempt.cold_us) revoked.insert(attempt.id);
+  }
   const std::set<std::string> declared = declared_texts(selection, scope.problem);
   std::set<std::string> added;
   for (auto attempt = history->rbegin(); attempt != history->rend(); ++attempt) {
-    if (std::holds_alternative<verdict::Failed>(attempt->verdict.outcome)) continue;
+    if (std::holds_alternative<verdict::Failed>(attempt->verdict.outcome) || revoked.count(attempt->id) != 0) continue;
     const auto recipe = parse_recipe(attempt->recipe);
     if (!recipe || table.contains(scope.problem, *recipe) || !added.insert(to_string(*recipe)).second) continue;
     if (!declared.empty() && declared.count(to_string(*recipe)) == 0) continue;
@@ -56,18 +62,21 @@ Status add_scope(Archive& archive, const Archive::Scope& scope, const ReplaySele
   return ok_status();
 }
 
-// The fastest baseline of the last comparison, where there was one.
+// The fastest baseline of the problem's layout in the last comparison, where there was one.
 Status add_reference(Archive& archive, const Archive::Scope& scope, ReplayTable& table) {
   if (table.reference_us(scope.problem) > 0) return ok_status();  // of a later archive
   const auto comparison = archive.last_comparison(scope);
   if (!comparison) return comparison.error();
   if (!*comparison) return ok_status();
   double fastest_us = 0;
+  // Baselines carry their layout as a word: "cublaslt-auto-nn", "openblas-sgemm-nn-2t".
+  const std::string layout = fmt::format("-{}", to_string(scope.problem.layout));
   try {
     for (const auto& json : (*comparison)->result.at("subjects")) {
       const auto subject = json.get<Measurement>();
       const double time_us = subject.cold.median_us;
       if (subject.subject == "candidate" || !(time_us > 0) || !std::isfinite(time_us)) continue;
+      if (subject.subject.find(layout) == std::string::npos) continue;
       if (fastest_us == 0 || time_us < fastest_us) fastest_us = time_us;
     }
   } catch (const nlohmann::json::exception&) {
