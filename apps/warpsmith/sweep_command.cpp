@@ -160,6 +160,10 @@ Result<int> sweep(const SweepArguments& arguments) {
   } else {
     fmt::print("{}{} of {} problems measured whole{}\n", describe(*result), result->progress.exhausted,
                result->progress.problems, result->exhausted ? "" : "; the same command goes on");
+    if (result->progress.unmeasured > 0) {
+      fmt::print(stderr, "warpsmith: {} recipes could not be tried, the device or the compiler being at fault\n",
+                 result->progress.unmeasured);
+    }
   }
   if (interrupted()) return kExitInterrupted;
   return result->exhausted ? kExitOk : kExitFailed;

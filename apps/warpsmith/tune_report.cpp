@@ -204,6 +204,7 @@ nlohmann::json to_json(const TuneResult& result) {
             {"covered", progress.covered},
             {"rounds", progress.rounds},
             {"tried", progress.tried},
+            {"unmeasured", progress.unmeasured},
             {"resumed", progress.resumed},
             {"sources", progress.sources},
             {"built", progress.built},

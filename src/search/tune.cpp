@@ -22,8 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A failed environment says nothing about the recipe; several in a row mean that going on is pointless.
-constexpr int kMaxFailuresInARow = 5;
+// A failed environment says nothing about the recipe, which is tried again; several in a row mean that the device is of
+// no use.
+constexpr int kMaxFailuresInARow = 5, kTries = 3;
 // So many accepted times tell the order of magnitude of a problem's best. Before that, nothing is stopped early by the
 // best so far, and a candidate that beats it twofold is no surprise.
 constexpr std::size_t kSettled = 4;
@@ -66,6 +67,7 @@ class Tuner {
     Recipe recipe;
     std::string source;
     const char* proposer;
+    int failures = 0;
   };
   struct Source {
     enum class State { wanted, building, built } state = State::wanted;
@@ -80,6 +82,7 @@ class Tuner {
     std::size_t built = 0;               // of those
     int round = 0;                       // that are done
     double spent_seconds = 0;            // of the devices' time, in this run
+    std::size_t unmeasured = 0;          // pairs that could not be tried
     std::optional<std::size_t> sibling;  // the same shape in another layout: going on with it prepares less
     bool taken = false, exhausted = false;
   };
@@ -103,6 +106,10 @@ class Tuner {
   bool is_built(const Pair& pair) const { return sources_.at(pair.source).state == Source::State::built; }
   Visit begin_visit(std::size_t task);
   void measure_visit(int device, const Visit& visit);
+  // With the lock held: what a verdict that says nothing of the recipe means for it. True: it is tried again.
+  bool try_again(std::size_t task, const Pair& pair, const Verdict& verdict);
+  // With the lock held: the device has failed too often in a row. The last one's end is the run's.
+  bool of_no_use(int device, const Verdict& verdict);
   void end_visit(std::size_t task);
   void plan_first();
   void plan_next(std::size_t task);
@@ -111,6 +118,7 @@ class Tuner {
   void add(std::size_t task, Recipe recipe, const char* proposer, std::string source);
   // With the lock held: records the verdict, or adds it to `unwritten`, and tells the plan. False: the run is over.
   bool absorb(std::size_t problem, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten);
+  bool record(std::size_t problem, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten);
   // Without the lock. False: the run is over.
   bool write(std::size_t problem, std::vector<AttemptRecord>& unwritten);
   void fail(Error error);
@@ -133,9 +141,10 @@ class Tuner {
   std::vector<Task> tasks_;
   std::map<std::string, Source> sources_;
   std::size_t wanted_ = 0, building_ = 0, built_ = 0;
-  int measuring_ = 0;     // visits going on
-  int quiet_wanted_ = 0;  // devices that wait for the builds to pause
-  int failures_in_a_row_ = 0;
+  int measuring_ = 0;                   // visits going on
+  int quiet_wanted_ = 0;                // devices that wait for the builds to pause
+  std::vector<int> failures_in_a_row_;  // of each device
+  int devices_left_ = 0;
   std::optional<Error> error_;
   TuneResult result_;
   std::int64_t resumed_ = 0;
@@ -356,10 +365,7 @@ void Tuner::end_visit(std::size_t index) {
   plan_next(index);
 }
 
-bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten) {
-  const auto* accepted = verdict.accepted();
-  const auto time_us = accepted ? std::optional(accepted->measurement.cold.median_us) : std::nullopt;
-  const std::string kind(verdict.kind());
+bool Tuner::record(std::size_t index, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten) {
   AttemptRecord attempt;
   attempt.recipe = to_string(pair.recipe);
   attempt.source_hash = pair.source;
@@ -372,22 +378,50 @@ bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict, 
     fail(status.error());
     return false;
   }
-  ++result_.progress.tried;
-  ++result_.by_kind[kind];
+  ++result_.by_kind[std::string(verdict.kind())];
   result_.preparations += verdict.prepare_seconds > 1e-3 ? 1 : 0;
   result_.prepare_seconds += verdict.prepare_seconds;
   result_.measure_seconds += verdict.gate_seconds + verdict.timing_seconds;
   tasks_[index].spent_seconds +=
       kVerdictSeconds + verdict.prepare_seconds + verdict.gate_seconds + verdict.timing_seconds;
-  plan_.tell(index, pair.recipe, {time_us, kind});
-  const auto* failed = std::get_if<verdict::Failed>(&verdict.outcome);
-  failures_in_a_row_ = failed == nullptr ? 0 : failures_in_a_row_ + 1;
-  if (failures_in_a_row_ >= kMaxFailuresInARow) {
-    fail(environment_error(
-        fmt::format("{} candidates in a row could not be tried: {}", failures_in_a_row_, failed->reason)));
+  return true;
+}
+
+bool Tuner::absorb(std::size_t index, const Pair& pair, const Verdict& verdict, std::vector<AttemptRecord>& unwritten) {
+  if (!record(index, pair, verdict, unwritten)) return false;
+  if (!try_again(index, pair, verdict)) {
+    const auto* accepted = verdict.accepted();
+    const auto time_us = accepted ? std::optional(accepted->measurement.cold.median_us) : std::nullopt;
+    ++result_.progress.tried;
+    plan_.tell(index, pair.recipe, {time_us, std::string(verdict.kind())});
   }
   on_progress_(progress());
   return !over();
+}
+
+bool Tuner::try_again(std::size_t index, const Pair& pair, const Verdict& verdict) {
+  if (!std::holds_alternative<verdict::Failed>(verdict.outcome)) return false;
+  Task& task = tasks_[index];
+  if (pair.failures + 1 >= kTries) {
+    ++task.unmeasured;
+    return false;
+  }
+  Pair again = pair;
+  ++again.failures;
+  task.waiting.push_back(std::move(again));
+  ++task.built;
+  return true;
+}
+
+bool Tuner::of_no_use(int device, const Verdict& verdict) {
+  int& failures = failures_in_a_row_[static_cast<std::size_t>(device)];
+  const auto* failed = std::get_if<verdict::Failed>(&verdict.outcome);
+  failures = failed == nullptr ? 0 : failures + 1;
+  if (failures < kMaxFailuresInARow) return false;
+  if (--devices_left_ == 0) {
+    fail(environment_error(fmt::format("{} candidates in a row could not be tried: {}", failures, failed->reason)));
+  }
+  return true;
 }
 
 bool Tuner::write(std::size_t index, std::vector<AttemptRecord>& unwritten) {
@@ -402,7 +436,8 @@ bool Tuner::write(std::size_t index, std::vector<AttemptRecord>& unwritten) {
 void Tuner::measure_visit(int device, const Visit& visit) {
   const Problem problem = plan_.problem(visit.task);
   std::vector<AttemptRecord> unwritten;
-  for (const Pair& pair : visit.pairs) {
+  for (std::size_t i = 0; i < visit.pairs.size(); ++i) {
+    const Pair& pair = visit.pairs[i];
     Verdict verdict;
     bool refused = false, settled = false;
     double best_us = 0;
@@ -426,6 +461,13 @@ void Tuner::measure_visit(int device, const Visit& visit) {
     {
       const std::lock_guard lock(mutex_);
       more = absorb(visit.task, pair, verdict, unwritten);
+      if (more && of_no_use(device, verdict)) {  // the others take what is left
+        Task& task = tasks_[visit.task];
+        task.waiting.insert(task.waiting.end(), visit.pairs.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                            visit.pairs.end());
+        task.built += visit.pairs.size() - i - 1;
+        more = false;
+      }
     }
     if (unwritten.size() >= kWrittenTogether || !more) more = write(visit.task, unwritten) && more;
     if (!more) return;
@@ -437,7 +479,7 @@ void Tuner::device_loop(int device) {
   std::unique_lock lock(mutex_);
   Clock::time_point idle_since = Clock::now();
   std::optional<std::size_t> visited;
-  while (!over() && !all_exhausted()) {
+  while (!over() && !all_exhausted() && failures_in_a_row_[static_cast<std::size_t>(device)] < kMaxFailuresInARow) {
     const auto [task, beside] = choose(visited);
     if (!task) {
       changed_.wait_for(lock, kPoll);
@@ -473,7 +515,8 @@ TuneProgress Tuner::progress() const {
   double logarithms = 0;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     progress.rounds = std::min(progress.rounds, tasks_[i].round);
-    progress.exhausted += tasks_[i].exhausted ? 1 : 0;
+    progress.exhausted += tasks_[i].exhausted && tasks_[i].unmeasured == 0 ? 1 : 0;
+    progress.unmeasured += static_cast<std::int64_t>(tasks_[i].unmeasured);
     const auto best_us = plan_.best_us(i);
     if (!best_us) continue;
     ++progress.covered;
@@ -489,6 +532,8 @@ Result<TuneResult> Tuner::run() {
   {
     const std::lock_guard lock(mutex_);
     tasks_.resize(plan_.size());
+    devices_left_ = bench_.devices();
+    failures_in_a_row_.resize(static_cast<std::size_t>(devices_left_));
     find_siblings();
     for (std::size_t i = 0; i < plan_.size(); ++i) resumed_ += plan_.told(i);
     plan_first();
@@ -510,7 +555,7 @@ Result<TuneResult> Tuner::run() {
   if (error_) return *error_;
   result_.progress = progress();
   result_.interrupted = stop_.load();
-  result_.exhausted = all_exhausted();
+  result_.exhausted = all_exhausted() && result_.progress.unmeasured == 0;
   return std::move(result_);
 }
 

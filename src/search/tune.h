@@ -36,8 +36,9 @@ class TuneBench {
   // Of a built one.
   virtual Verdict measure(int device, const Problem& problem, const Recipe& recipe, double best_us,
                           const TimingEffort& effort) = 0;
+  // As Evaluator::compare.
   virtual Result<Comparison> compare(int device, const Problem& problem, const Recipe& recipe,
-                                     const TimingEffort& effort) = 0;
+                                     const TimingEffort& effort, std::optional<Verdict>* refusal) = 0;
 };
 
 // Compiles for real and measures on the devices of the evaluators, all of the same type; they must outlive the bench.
@@ -70,13 +71,14 @@ struct TuneOptions {
 struct TuneProgress {
   double elapsed_seconds = 0, budget_seconds = 0;
   std::size_t problems = 0;
-  std::size_t covered = 0;    // problems with an accepted time
-  std::size_t exhausted = 0;  // problems for which nothing more is known, or whose declared space is measured
-  int rounds = 0;             // that every problem has behind it
-  std::int64_t tried = 0;     // verdicts of this run
-  std::int64_t resumed = 0;   // verdicts of earlier runs
-  std::size_t sources = 0;    // distinct ones wanted so far
-  std::size_t built = 0;      // of those
+  std::size_t covered = 0;      // problems with an accepted time
+  std::size_t exhausted = 0;    // problems for which nothing more is known, or whose declared space is measured whole
+  std::int64_t unmeasured = 0;  // recipes that could not be tried, the environment being at fault
+  int rounds = 0;               // that every problem has behind it
+  std::int64_t tried = 0;       // verdicts of this run
+  std::int64_t resumed = 0;     // verdicts of earlier runs
+  std::size_t sources = 0;      // distinct ones wanted so far
+  std::size_t built = 0;        // of those
   // Of the problems with an accepted time and a known baseline; 0: there are none.
   double geometric_mean = 0;
   std::size_t compared = 0;  // how many those are

@@ -73,11 +73,21 @@ class FakeBench : public TuneBench {
     devices_seen.insert(device);
     best_seen.push_back(best_us);
     if (on_measure) on_measure();
+    if (fails && fails(device)) {
+      measured.erase(to_string(problem) + " " + to_string(recipe));
+      Verdict verdict;
+      verdict.outcome = verdict::Failed{"the device is gone"};
+      return verdict;
+    }
     return judge ? judge(problem, recipe) : accepted(time_of(problem, recipe));
   }
-  Result<Comparison> compare(int, const Problem& problem, const Recipe& recipe, const TimingEffort&) override {
+  Result<Comparison> compare(int, const Problem& problem, const Recipe& recipe, const TimingEffort&,
+                             std::optional<Verdict>* refusal) override {
     ++comparisons;
-    if (refuse_comparison && refuse_comparison(recipe)) return failure("the candidate fails gate exact on fresh data");
+    if (refuse_comparison && refuse_comparison(recipe)) {
+      refusal->emplace().outcome = verdict::Wrong{{"exact", false, "", 0}};
+      return failure("the candidate fails gate exact on fresh data");
+    }
     return Comparison{{timed("candidate", time_of(problem, recipe)), timed("blas-nn", 3), timed("blas-tn", 4)},
                       {{"exact", true, "", 0}},
                       std::nullopt,
@@ -99,6 +109,7 @@ class FakeBench : public TuneBench {
   std::function<Verdict(const Problem&, const Recipe&)> judge;
   std::function<std::optional<Verdict>(const Recipe&)> refuse;
   std::function<bool(const Recipe&)> refuse_comparison;
+  std::function<bool(int)> fails;  // of a device: whether its next measurement does
 };
 
 class Tune : public ::testing::Test {
@@ -517,6 +528,35 @@ TEST_F(Tune, EndsWhenTheEnvironmentFails) {
   EXPECT_NE(result.error().message.find("the device is gone"), std::string::npos);
 }
 
+TEST_F(Tune, WhatADeviceCouldNotTryIsTriedAgain) {
+  plan_options_.spaces = small_spaces(4);
+  TunePlan plan = make_plan();
+  FakeBench bench;
+  int asked = 0;
+  bench.fails = [&](int) { return ++asked % 3 == 1; };  // each third one, and none three times
+  const auto result = run(plan, bench);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(result->exhausted);
+  EXPECT_EQ(result->progress.unmeasured, 0);
+  EXPECT_EQ(result->progress.exhausted, grid().size());
+  EXPECT_EQ(result->by_kind.at("accepted"), 4 * static_cast<std::int64_t>(grid().size()));
+}
+
+TEST_F(Tune, ADeviceThatKeepsFailingLeavesTheWorkToTheOthers) {
+  plan_options_.spaces = small_spaces(4);
+  TunePlan plan = make_plan();
+  FakeBench bench;
+  bench.device_count = 2;
+  bench.pause = std::chrono::milliseconds(2);
+  bench.fails = [](int device) { return device == 1; };
+  const auto result = run(plan, bench);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const auto failed = result->by_kind.find("failed");
+  EXPECT_TRUE(failed == result->by_kind.end() || failed->second <= 5) << "then it is left alone";
+  EXPECT_TRUE(result->exhausted);
+  EXPECT_EQ(result->by_kind.at("accepted"), 4 * static_cast<std::int64_t>(grid().size()));
+}
+
 TEST_F(Tune, ReportsTheMeanOverKnownBaselines) {
   plan_options_.problems = {grid()[0], grid()[1]};
   plan_options_.per_problem = 3;
@@ -595,6 +635,9 @@ TEST_F(TuneFinish, ARefusedWinnerGivesWayToTheNext) {
   const auto conclusion = finish_problem(plan, 0, 0, finish_, options_, bench_, *archive_);
   ASSERT_TRUE(conclusion.ok());
   EXPECT_EQ(conclusion->recipe, to_string(second));
+  const auto best = archive_->best(options_.scope(plan.problem(0)));
+  ASSERT_TRUE(best.ok() && best->has_value());
+  EXPECT_NE((*best)->recipe, to_string(first)) << "what was refused was recorded";
   bench_.refuse_comparison = [](const Recipe&) { return true; };
   const auto none = finish_problem(plan, 0, 0, finish_, options_, bench_, *archive_);
   ASSERT_FALSE(none.ok());
