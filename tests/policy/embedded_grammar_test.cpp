@@ -163,5 +163,27 @@ TEST(ListGrammar, WritesExactlyTheListedRecipes) {
   }
 }
 
+TEST(ListGrammar, WritesWhatIsLeftUntilNothingIs) {
+  const auto task = testing::tasks()[3];
+  std::vector<Recipe> listed;
+  for (const Family* family : families_for(task.target)) {
+    for (const Recipe& start : family->starting_points(task.problem, task.machine)) listed.push_back(start);
+  }
+  std::set<std::string> distinct;
+  for (const Recipe& recipe : listed) distinct.insert(to_string(recipe));
+  ListGrammar grammar(listed);
+  std::set<std::string> written;
+  Rng rng(1);
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    ASSERT_FALSE(grammar.empty());
+    const Recipe recipe = *write(grammar, rng);
+    EXPECT_TRUE(written.insert(to_string(recipe)).second) << to_string(recipe);
+    grammar.remove(recipe);
+    grammar.remove(recipe);  // is gone already
+  }
+  EXPECT_EQ(written, distinct);
+  EXPECT_TRUE(grammar.empty());
+}
+
 }  // namespace
 }  // namespace warpsmith::embedded

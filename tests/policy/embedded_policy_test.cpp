@@ -87,6 +87,11 @@ TEST(ModelPolicy, MakesTheMostOfADeclaredSpace) {
   for (const Recipe& recipe : options.space) wanted.insert(to_string(recipe));
   EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()), wanted);
   EXPECT_EQ(texts.size(), wanted.size());
+  // What is left is drawn by the model to the end: another seed has another order of the last ones too.
+  ModelPolicy other(context(task, 2), model(), options);
+  const auto others = run(other, 500);
+  EXPECT_NE(std::vector<std::string>(texts.end() - 5, texts.end()),
+            std::vector<std::string>(others.end() - 5, others.end()));
 }
 
 TEST(ModelPolicy, IsMadeByName) {

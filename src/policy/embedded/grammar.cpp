@@ -448,6 +448,18 @@ ListGrammar::ListGrammar(const std::vector<Recipe>& recipes) {
   }
 }
 
+void ListGrammar::remove(const Recipe& recipe) {
+  const auto family = std::find(families_.begin(), families_.end(), &recipe.family());
+  if (family == families_.end()) return;
+  const auto list = sorted_.begin() + (family - families_.begin());
+  const auto found = std::lower_bound(list->begin(), list->end(), recipe, comes_first);
+  if (found == list->end() || *found != recipe) return;
+  list->erase(found);
+  if (!list->empty()) return;
+  families_.erase(family);
+  sorted_.erase(list);
+}
+
 std::unique_ptr<Cursor> ListGrammar::start() { return std::make_unique<ListCursor>(sorted_); }
 
 }  // namespace warpsmith::embedded

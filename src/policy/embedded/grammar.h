@@ -115,6 +115,8 @@ class ListGrammar : public Grammar {
   const std::vector<const Family*>& families() const override { return families_; }
   bool empty() const override { return families_.empty(); }
   std::unique_ptr<Cursor> start() override;
+  // The recipe is not written any more. Not while a cursor is in use.
+  void remove(const Recipe& recipe);
 
  private:
   std::vector<const Family*> families_;

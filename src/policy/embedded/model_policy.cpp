@@ -48,7 +48,9 @@ ModelPolicy::ModelPolicy(PolicyContext context, std::shared_ptr<const LoadedMode
     grammar_ = std::make_unique<RuleGrammar>(context_.problem, context_.machine,
                                              known_families(context_, *model_->vocabulary), model_->book);
   } else {
-    grammar_ = std::make_unique<ListGrammar>(options_.space);
+    auto list = std::make_unique<ListGrammar>(options_.space);
+    list_ = list.get();
+    grammar_ = std::move(list);
   }
   if (options_.model_share < 1) evolution_ = std::make_unique<EvolutionPolicy>(context_);
 }
@@ -95,22 +97,26 @@ std::optional<Recipe> ModelPolicy::ask() {
     if (space_.met(*recipe)) recipe.reset();
   }
   if (!recipe && !own_turn) recipe = written();
-  if (!recipe && !options_.space.empty()) {  // whatever is left of a declared space
-    const auto left =
-        std::find_if(options_.space.begin(), options_.space.end(), [&](const Recipe& r) { return !space_.met(r); });
-    if (left != options_.space.end()) recipe = *left;
-  }
-  if (!recipe && options_.space.empty()) {
+  if (!recipe && list_ == nullptr) {
     Sampler sampler(space_, rng_.bits());
     recipe = sampler.draw(rng_);
   }
-  if (recipe) space_.mark(*recipe);
+  if (recipe) meet(*recipe);
   return recipe;
 }
 
-void ModelPolicy::tell(const Recipe& recipe, const Outcome& outcome) {
+// What was tried is not tried again. A declared space is drawn from without replacement, so that the model goes on
+// choosing among what is left of it.
+void ModelPolicy::meet(const Recipe& recipe) {
   space_.mark(recipe);
+  if (list_ != nullptr) list_->remove(recipe);
+}
+
+void ModelPolicy::tell(const Recipe& recipe, const Outcome& outcome) {
+  meet(recipe);
   if (evolution_) evolution_->tell(recipe, outcome);
+  // Of a recipe that was measured before, the latest outcome counts.
+  if (outcome.kind != "failed") std::erase_if(measured_, [&](const Measured& one) { return one.recipe == recipe; });
   if (outcome.time_us) {
     measured_.push_back({recipe, reference_us_ / *outcome.time_us});
     if (measured_.size() > kMeasuredKept) measured_.erase(measured_.begin());

@@ -72,6 +72,7 @@ class ModelPolicy : public Policy {
   };
   std::vector<Exemplar> draw_exemplars();
   std::optional<Recipe> written();
+  void meet(const Recipe& recipe);
   void learn(const Recipe& recipe, const Outcome& outcome);
 
   PolicyContext context_;
@@ -79,6 +80,7 @@ class ModelPolicy : public Policy {
   ModelPolicyOptions options_;
   Transformer transformer_;
   std::unique_ptr<Grammar> grammar_;
+  ListGrammar* list_ = nullptr;  // grammar_ itself, of a declared space
   SearchSpace space_;
   std::unique_ptr<Policy> evolution_;
   Rng rng_;
