@@ -103,6 +103,15 @@ typedef enum warpsmith_launch {
   WARPSMITH_LAUNCH_MAX_VALUE = 0x7fffffff
 } warpsmith_launch_t;
 
+/** What else the device may be running while a kernel of the handle does. */
+typedef enum warpsmith_sharing {
+  /** Streams of one priority, and no other kernels whose blocks wait for one another; the default. */
+  WARPSMITH_SHARING_EQUAL = 0,
+  /** Anything: kernels whose blocks wait for blocks that may not have begun are not chosen. */
+  WARPSMITH_SHARING_ANY = 1,
+  WARPSMITH_SHARING_MAX_VALUE = 0x7fffffff
+} warpsmith_sharing_t;
+
 /** Choices of a handle. All-zero is the default of each; reserved fields must be zero. */
 typedef struct warpsmith_options {
   warpsmith_mode_t mode;
@@ -113,7 +122,9 @@ typedef struct warpsmith_options {
   const char* wisdom_path; /**< wisdom file; null: $WARPSMITH_WISDOM, else the installed file of this GPU */
   const char* pack_path;   /**< kernel pack; null: $WARPSMITH_PACK, else the installed pack of this GPU */
   const char* cache_path;  /**< folder of compiled kernels; null: $WARPSMITH_CACHE, else ~/.cache/warpsmith */
-  int64_t reserved[8];
+  warpsmith_sharing_t sharing;
+  int32_t reserved_word;
+  int64_t reserved[7];
 } warpsmith_options_t;
 
 /** One product, or batch_count of them. All-zero gives the defaults below; reserved fields must be zero. */

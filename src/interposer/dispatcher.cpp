@@ -13,9 +13,9 @@ namespace warpsmith::interposer {
 
 namespace {
 
-bool is_off(const char* variable) {
+bool is(const char* variable, std::string_view wanted) {
   const char* value = std::getenv(variable);
-  return value != nullptr && std::string_view(value) == "0";
+  return value != nullptr && value == wanted;
 }
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -27,8 +27,9 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 
 Settings read_settings() {
   Settings settings;
-  settings.enabled = !is_off("WARPSMITH_INTERPOSE");
-  settings.compile = !is_off("WARPSMITH_INTERPOSE_COMPILE");
+  settings.enabled = !is("WARPSMITH_INTERPOSE", "0");
+  settings.compile = !is("WARPSMITH_INTERPOSE_COMPILE", "0");
+  settings.share = is("WARPSMITH_SHARING", "any");
   const char* log = std::getenv("WARPSMITH_INTERPOSE_LOG");
   if (log == nullptr || *log == '\0') return settings;
   if (std::string_view(log) == "stderr") {
@@ -70,6 +71,7 @@ warpsmith_handle_t Dispatcher::handle_of(int device) {
   warpsmith_options_t options{};
   options.fallback = WARPSMITH_FALLBACK_NONE;  // what cuBLAS does better goes to the one that the program loaded
   options.compile = settings_.compile ? WARPSMITH_COMPILE_WHEN_MISSING : WARPSMITH_COMPILE_NEVER;
+  options.sharing = settings_.share ? WARPSMITH_SHARING_ANY : WARPSMITH_SHARING_EQUAL;
   const warpsmith_status_t status = warpsmith_create_with_options(&handles_[index], &options);
   if (status != WARPSMITH_STATUS_SUCCESS) {
     handles_[index] = nullptr;

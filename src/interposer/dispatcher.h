@@ -20,6 +20,7 @@ namespace warpsmith::interposer {
 struct Settings {
   bool enabled = true;       // WARPSMITH_INTERPOSE=0 turns all off
   bool compile = true;       // WARPSMITH_INTERPOSE_COMPILE=0: kernels come from the pack and the disk cache alone
+  bool share = false;        // WARPSMITH_SHARING=any: no kernels whose blocks wait for one another
   std::FILE* log = nullptr;  // WARPSMITH_INTERPOSE_LOG
 };
 Settings read_settings();

@@ -17,6 +17,7 @@ constexpr double kCorrection = 0.5;
 // The fastest of thousands of estimates is too good to be true by about so much; with less, the same experiment gets
 // worse.
 constexpr double kUnmeasured = 1.15;
+constexpr std::size_t kMostRankedOfAny = 8 * kMostTried;  // of which some may be left out
 constexpr double kScalingPenalty = 0.05, kPackingPenalty = 0.05, kElementPenalty = 0.1;
 
 double squared_doublings(std::int64_t x, std::int64_t y) {
@@ -25,6 +26,10 @@ double squared_doublings(std::int64_t x, std::int64_t y) {
 }
 
 Choice cublaslt_choice() { return {}; }
+
+// Stream-K's clusters wait for one another's sums, so all must run at once. No other kernel's blocks wait for blocks
+// outside of their cluster: sums that sm80 splits over blocks are added up by the block that comes last.
+bool blocks_wait(const Recipe& recipe) { return recipe.family().name == "sm90" && recipe.get("streamk") != 0; }
 
 // What was measured for an entry in a mode: recipe, its time and the baseline's.
 struct Measured {
@@ -103,8 +108,26 @@ std::optional<double> problem_distance(const Problem& x, const Problem& y) {
   return distance;
 }
 
-Chooser::Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking)
-    : machine_(std::move(machine)), wisdom_(std::move(wisdom)), ranking_(std::move(ranking)) {}
+Chooser::Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking,
+                 warpsmith_sharing_t sharing)
+    : machine_(std::move(machine)), wisdom_(std::move(wisdom)), ranking_(std::move(ranking)), sharing_(sharing) {}
+
+bool Chooser::shares(const Recipe& recipe) const { return sharing_ == WARPSMITH_SHARING_EQUAL || !blocks_wait(recipe); }
+
+bool Chooser::runs(const Recipe& recipe, const Problem& problem) const {
+  return shares(recipe) && is_legal(recipe, problem, machine_);
+}
+
+// Whether the entry was measured for the problem's sizes, and its winner may run here.
+bool Chooser::decides(const Near& near, const Problem& problem, Use use) const {
+  if (!same_sizes(wisdom_->problem(near.index), problem)) return false;
+  if (sharing_ == WARPSMITH_SHARING_EQUAL) return true;
+  const std::optional<WisdomEntry> entry = wisdom_->entry(near.index);
+  if (!entry) return true;
+  const Measured figures = measured(*entry, use.mode, use.launch);
+  const auto recipe = parse_recipe(*figures.recipe);
+  return !figures.own_is_faster() || !recipe || shares(*recipe);
+}
 
 // Within kNearestLimit, nearest first; equal distances in the order of the file.
 std::vector<Chooser::Near> Chooser::near(const Problem& problem, Entries entries) const {
@@ -122,7 +145,7 @@ std::vector<Chooser::Near> Chooser::near(const Problem& problem, Entries entries
 std::vector<Choice> Chooser::choose(const Problem& problem, warpsmith_mode_t mode, warpsmith_launch_t launch,
                                     Entries entries) const {
   const std::vector<Near> around = near(problem, entries);
-  const bool measured_here = !around.empty() && same_sizes(wisdom_->problem(around.front().index), problem);
+  const bool measured_here = !around.empty() && decides(around.front(), problem, {mode, launch});
   std::vector<Choice> choices;
   if (ranking_ && !measured_here) choices = by_expectation(problem, around, {mode, launch});
   return choices.empty() ? by_distance(problem, around, {mode, launch}) : choices;
@@ -139,14 +162,14 @@ std::vector<Choice> Chooser::by_distance(const Problem& problem, const std::vect
     const Measured figures = measured(*entry, use.mode, use.launch);
     Choice choice = choice_from(*entry, distance, figures);
     const auto recipe = parse_recipe(*figures.recipe);
-    const bool runs = recipe && is_legal(*recipe, problem, machine_);
-    if (runs) choice.recipe = *recipe;
+    const bool can_run = recipe && runs(*recipe, problem);
+    if (can_run) choice.recipe = *recipe;
     choice.expected_us = figures.time_us;
     if (figures.own_is_faster()) {
-      if (!runs) continue;  // another program's knob, or a recipe that this problem breaks
+      if (!can_run) continue;  // another program's knob, or a recipe that this problem breaks
       preferred.push_back(std::move(choice));
     } else {
-      if (runs) last_resort.push_back(choice);
+      if (can_run) last_resort.push_back(choice);
       choice.recipe.reset();
       choice.expected_us = figures.baseline_us;
       preferred.push_back(std::move(choice));
@@ -168,7 +191,7 @@ Chooser::Weighed Chooser::weigh(const Problem& problem, const std::vector<Near>&
     if (!entry) continue;
     const Measured figures = measured(*entry, use.mode, use.launch);
     const auto recipe = parse_recipe(*figures.recipe);
-    if (!recipe || !is_legal(*recipe, problem, machine_)) continue;
+    if (!recipe || !runs(*recipe, problem)) continue;
     const double here = ranking_->estimate_us(*recipe, problem, machine_);
     const double there = ranking_->estimate_us(*recipe, entry->problem, machine_);
     if (!(here > 0) || !(there > 0) || !(figures.time_us > 0)) continue;
@@ -190,7 +213,9 @@ Chooser::Weighed Chooser::weigh(const Problem& problem, const std::vector<Near>&
 // Empty where nothing can be judged.
 std::vector<Choice> Chooser::by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const {
   Weighed weighed = weigh(problem, around, use);
-  for (RankedRecipe& ranked : ranking_->rank(problem, machine_, kMostTried)) {
+  const std::size_t ranked_count = sharing_ == WARPSMITH_SHARING_EQUAL ? kMostTried : kMostRankedOfAny;
+  for (RankedRecipe& ranked : ranking_->rank(problem, machine_, ranked_count)) {
+    if (!shares(ranked.recipe)) continue;
     Choice choice;
     choice.source = ChoiceSource::model;
     choice.recipe = std::move(ranked.recipe);

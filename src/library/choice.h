@@ -67,8 +67,10 @@ class Chooser {
   // been.
   enum class Entries { all, of_other_sizes };
 
-  // wisdom and ranking may be null.
-  Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking);
+  // wisdom and ranking may be null. With WARPSMITH_SHARING_ANY no kernel is chosen whose blocks wait for blocks that
+  // may not have begun.
+  Chooser(Machine machine, std::shared_ptr<const WisdomIndex> wisdom, std::shared_ptr<const Ranking> ranking,
+          warpsmith_sharing_t sharing = WARPSMITH_SHARING_EQUAL);
 
   // In order of preference, at least one: the first whose kernel can be had runs the problem. cuBLASLt is always among
   // them; what stands behind it is for machines that lack it.
@@ -94,6 +96,9 @@ class Chooser {
     std::optional<Choice> cublaslt;  // with the words of the nearest of these
   };
   std::vector<Near> near(const Problem& problem, Entries entries) const;
+  bool decides(const Near& near, const Problem& problem, Use use) const;
+  bool shares(const Recipe& recipe) const;
+  bool runs(const Recipe& recipe, const Problem& problem) const;
   Weighed weigh(const Problem& problem, const std::vector<Near>& around, Use use) const;
   std::vector<Choice> by_distance(const Problem& problem, const std::vector<Near>& around, Use use) const;
   std::vector<Choice> by_expectation(const Problem& problem, const std::vector<Near>& around, Use use) const;
@@ -101,6 +106,7 @@ class Chooser {
   Machine machine_;
   std::shared_ptr<const WisdomIndex> wisdom_;
   std::shared_ptr<const Ranking> ranking_;
+  warpsmith_sharing_t sharing_;
 };
 
 }  // namespace warpsmith::library

@@ -37,6 +37,7 @@ warpsmith_status_t warpsmith_create_with_options(warpsmith_handle_t* handle, con
   if (options->fallback != WARPSMITH_FALLBACK_NONE) return WARPSMITH_STATUS_INVALID_VALUE;
   *handle = new warpsmith_context{current_device()};
   std::fputs("one more handle\n", stderr);
+  if (options->sharing == WARPSMITH_SHARING_ANY) std::fputs("for any company\n", stderr);
   return WARPSMITH_STATUS_SUCCESS;
 }
 

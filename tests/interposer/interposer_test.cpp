@@ -111,6 +111,11 @@ TEST_P(Interposer, IsOffWhenAsked) {
   EXPECT_EQ(ran.err.find("one more handle"), std::string::npos);
 }
 
+TEST_P(Interposer, SharesTheDeviceWhenAsked) {
+  EXPECT_EQ(run({}).err.find("for any company"), std::string::npos);
+  EXPECT_NE(run({{"WARPSMITH_SHARING", "any"}}).err.find("for any company"), std::string::npos);
+}
+
 // Without it the program's results are the same: the cases themselves are right.
 TEST_P(Interposer, ChangesNoResult) {
   const Ran with = run({}), without = run({}, false);

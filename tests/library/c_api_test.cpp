@@ -1,6 +1,8 @@
 // The C interface where no GPU is usable: every entry point answers with a status.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -37,9 +39,16 @@ TEST(CApi, CreateChecksItsArgumentsFirst) {
   EXPECT_EQ(with([](auto& o) { o.compile = static_cast<warpsmith_compile_t>(9); }), WARPSMITH_STATUS_INVALID_VALUE);
   EXPECT_EQ(with([](auto& o) { o.streams = -1; }), WARPSMITH_STATUS_INVALID_VALUE);
   EXPECT_EQ(with([](auto& o) { o.streams = 1025; }), WARPSMITH_STATUS_INVALID_VALUE);
-  EXPECT_EQ(with([](auto& o) { o.reserved[7] = 1; }), WARPSMITH_STATUS_INVALID_VALUE);
+  EXPECT_EQ(with([](auto& o) { o.sharing = static_cast<warpsmith_sharing_t>(2); }), WARPSMITH_STATUS_INVALID_VALUE);
+  EXPECT_EQ(with([](auto& o) { o.sharing = WARPSMITH_SHARING_ANY; }), WARPSMITH_STATUS_NO_DEVICE);
+  EXPECT_EQ(with([](auto& o) { o.reserved_word = 1; }), WARPSMITH_STATUS_INVALID_VALUE);
+  EXPECT_EQ(with([](auto& o) { o.reserved[6] = 1; }), WARPSMITH_STATUS_INVALID_VALUE);
   EXPECT_EQ(with([](auto&) {}), WARPSMITH_STATUS_NO_DEVICE);
 }
+
+// Programs that were built before a field came have zeros there, and the size stays.
+static_assert(sizeof(warpsmith_options_t) == 5 * sizeof(int) + 4 + 3 * sizeof(char*) + 8 * sizeof(std::int64_t));
+static_assert(offsetof(warpsmith_options_t, sharing) == 6 * sizeof(int) + 3 * sizeof(char*));
 
 TEST(CApi, ANullHandleIsRefusedEverywhere) {
   char buffer[16];

@@ -270,6 +270,42 @@ TEST(Choice, DependentLaunchesAreForThoseWhoAsk) {
       chooser({made}).choose(made.problem, WARPSMITH_MODE_OFFLINE, WARPSMITH_LAUNCH_DEPENDENT).front().dependent);
 }
 
+TEST(Choice, WhereAnythingMayRunBesideNoBlocksWait) {
+  auto made = entry("1024x1024x1024 tn f16 f32", 10, 12);
+  std::string stream_k;
+  for (const Recipe& recipe : sm90_family().starting_points(made.problem, hopper())) {
+    Recipe other = recipe;
+    other.set("persistent", 1).set("streamk", 1);
+    if (is_legal(other, made.problem, hopper())) stream_k = to_string(other);
+  }
+  ASSERT_FALSE(stream_k.empty());
+  const auto near = entry("1024x1024x1040 tn f16 f32", 11, 12);
+  made.recipe = stream_k;
+  Wisdom wisdom(wisdom_header(hopper(), Target::sm90, 1));
+  for (const WisdomEntry& each : {made, near}) EXPECT_TRUE(wisdom.merge(each));
+  const auto index = std::make_shared<const WisdomIndex>(wisdom);
+  const auto first = [&](std::shared_ptr<const Ranking> ranking, warpsmith_sharing_t sharing) {
+    return Chooser(hopper(), index, std::move(ranking), sharing).choose(made.problem, WARPSMITH_MODE_OFFLINE).front();
+  };
+  EXPECT_EQ(to_string(*first(nullptr, WARPSMITH_SHARING_EQUAL).recipe), stream_k);
+  EXPECT_EQ(to_string(*first(nullptr, WARPSMITH_SHARING_ANY).recipe), near.recipe);
+  // The neighbours are weighed then, and what is ranked is filtered.
+  const auto flat = std::make_shared<const FixedRanking>([](const Recipe&, const Problem&) { return 100.0; });
+  EXPECT_EQ(to_string(*first(flat, WARPSMITH_SHARING_EQUAL).recipe), stream_k);
+  const Choice ranked = first(flat, WARPSMITH_SHARING_ANY);
+  EXPECT_EQ(ranked.source, ChoiceSource::model);
+  EXPECT_EQ(ranked.recipe->get("streamk"), 0);
+  // What cuBLASLt won is still its.
+  made.baseline_us = 9;
+  Wisdom lost(wisdom_header(hopper(), Target::sm90, 1));
+  EXPECT_TRUE(lost.merge(made));
+  const auto choices = Chooser(hopper(), std::make_shared<const WisdomIndex>(lost), flat, WARPSMITH_SHARING_ANY)
+                           .choose(made.problem, WARPSMITH_MODE_OFFLINE);
+  EXPECT_EQ(choices.front().source, ChoiceSource::wisdom_exact);
+  EXPECT_FALSE(choices.front().recipe);
+  for (const Choice& choice : choices) EXPECT_FALSE(choice.recipe);  // not even as the last resort
+}
+
 TEST(Choice, TheOtherElementTypeIsANeighbour) {
   const auto made = entry("1024x1024x1024 tn f16 f32", 10, 12);
   const auto choices = chooser({made}).choose(problem("1024x1024x1024 tn bf16 f32 scaled"), WARPSMITH_MODE_OFFLINE);

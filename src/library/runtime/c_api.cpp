@@ -45,11 +45,16 @@ warpsmith_status_t guarded(Work&& work) noexcept {
 
 warpsmith_status_t check_options(const warpsmith_options_t& options) {
   const auto known = [](unsigned value) { return value <= 1; };
-  if (!known(options.mode) || !known(options.fallback) || !known(options.compile) || !known(options.launch)) {
-    return fail(WARPSMITH_STATUS_INVALID_VALUE, "mode, fallback, compile or launch is none of its enumerators");
+  if (!known(options.mode) || !known(options.fallback) || !known(options.compile) || !known(options.launch) ||
+      !known(options.sharing)) {
+    return fail(WARPSMITH_STATUS_INVALID_VALUE,
+                "mode, fallback, compile, launch or sharing is none of its enumerators");
   }
   if (options.streams < 0 || options.streams > kMostStreams) {
     return fail(WARPSMITH_STATUS_INVALID_VALUE, "streams must be 0 to 1024");
+  }
+  if (options.reserved_word != 0) {
+    return fail(WARPSMITH_STATUS_INVALID_VALUE, "a reserved field of the options is not zero");
   }
   for (const std::int64_t field : options.reserved) {
     if (field != 0) return fail(WARPSMITH_STATUS_INVALID_VALUE, "a reserved field of the options is not zero");

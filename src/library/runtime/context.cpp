@@ -45,7 +45,8 @@ Result<std::unique_ptr<Context>> Context::create(const warpsmith_options_t& opti
   const auto pack = context->open_pack(options.pack_path);
   context->has_wisdom_ = wisdom != nullptr;
   context->has_pack_ = pack != nullptr;
-  context->chooser_.emplace(context->machine_, wisdom, std::shared_ptr<const Ranking>(model_ranking()));
+  context->chooser_.emplace(context->machine_, wisdom, std::shared_ptr<const Ranking>(model_ranking()),
+                            options.sharing);
   CompilerOptions compiler{.cache = cache_path(options)};
   compiler.nvrtc_helper = find_nvrtc_helper();
   context->kernels_.emplace(*cuda, pack, std::move(compiler), options.compile == WARPSMITH_COMPILE_WHEN_MISSING);
