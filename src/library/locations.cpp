@@ -26,7 +26,7 @@ const char* from_environment(const char* name) {
 std::optional<Located> find(const char* option, const char* variable, const char* folder, const std::string& file) {
   if (option != nullptr && *option != '\0') return Located{option, true};
   if (const char* value = from_environment(variable)) return Located{value, true};
-  std::vector<fs::path> places = {own_directory() / ".." / "share" / "warpsmith",
+  std::vector<fs::path> places = {own_directory(), own_directory() / ".." / "share" / "warpsmith",
                                   fs::path(WARPSMITH_INSTALL_PREFIX) / "share" / "warpsmith", data_dir()};
   for (const fs::path& place : places) {
     std::error_code error;
@@ -67,7 +67,8 @@ fs::path find_nvrtc_helper() {
       if (access(path.c_str(), X_OK) == 0) return path.lexically_normal();
     }
   }
-  return {};
+  const fs::path installed = fs::path(WARPSMITH_INSTALL_PREFIX) / "bin" / "warpsmith-nvrtc";
+  return access(installed.c_str(), X_OK) == 0 ? installed : fs::path();
 }
 
 }  // namespace warpsmith::library

@@ -18,14 +18,16 @@ struct Located {
 };
 
 // gpu: wisdom_name() of the machine ("h200"). In this order: `option` (may be null), $WARPSMITH_WISDOM, then the first
-// that exists of GPU.jsonl in the library's ../share/warpsmith/wisdom, the installation's, and the user's data folder.
+// that exists of GPU.jsonl in wisdom/ beside the library, in its ../share/warpsmith/wisdom, in the installation's, and
+// in the user's data folder.
 std::optional<Located> find_wisdom(const char* option, const std::string& gpu);
-// Likewise for the pack: `option`, $WARPSMITH_PACK, GPU.wspack in .../share/warpsmith/packs or the user's data folder.
+// Likewise for the pack: `option`, $WARPSMITH_PACK, GPU.wspack in packs/ of the same places.
 std::optional<Located> find_pack(const char* option, const std::string& gpu);
 // Where `warpsmith pack` writes when it is not told: the user's data folder.
 std::filesystem::path default_pack_path(const std::string& gpu);
 
-// warpsmith-nvrtc: $WARPSMITH_NVRTC, then beside the library or program, in ../bin of either, or above it. Empty: none.
+// warpsmith-nvrtc: $WARPSMITH_NVRTC, then beside the library or program, in ../bin of either, or above it, then in the
+// installation's bin. Empty: none.
 std::filesystem::path find_nvrtc_helper();
 
 }  // namespace warpsmith::library

@@ -25,6 +25,14 @@ std::string cache_path(const warpsmith_options_t& options) {
   return options.cache_path != nullptr && *options.cache_path != '\0' ? options.cache_path : cache_dir().string();
 }
 
+// "h200", by which its wisdom and packs are called.
+std::string file_name_of(const Machine& machine) {
+  WisdomHeader header;
+  header.machine = machine.name;
+  header.target = Target::sm80;  // a GPU's; CPUs add their threads
+  return wisdom_name(header);
+}
+
 }  // namespace
 
 bool loops_batch(const CallKey& key) {
@@ -132,9 +140,7 @@ Status Context::describe_machine() {
 
 // Any trouble is one line on stderr and no wisdom. A file of another GPU serves only when the user names it.
 std::shared_ptr<const WisdomIndex> Context::open_wisdom(const char* option) const {
-  WisdomHeader header;
-  header.machine = machine_.name;
-  const std::optional<Located> found = find_wisdom(option, wisdom_name(header));
+  const std::optional<Located> found = find_wisdom(option, file_name_of(machine_));
   if (!found) return nullptr;
   auto wisdom = WisdomIndex::load(found->path, [](const std::string& message) { warn(message); });
   if (!wisdom) {
@@ -150,9 +156,7 @@ std::shared_ptr<const WisdomIndex> Context::open_wisdom(const char* option) cons
 }
 
 std::shared_ptr<const Pack> Context::open_pack(const char* option) const {
-  WisdomHeader header;
-  header.machine = machine_.name;
-  const std::optional<Located> found = find_pack(option, wisdom_name(header));
+  const std::optional<Located> found = find_pack(option, file_name_of(machine_));
   if (!found) return nullptr;
   auto pack = Pack::open(found->path);
   if (!pack) {
