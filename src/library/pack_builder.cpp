@@ -10,6 +10,9 @@
 
 #include "base/file.h"
 #include "library/choice.h"
+#ifdef WARPSMITH_HAVE_MODEL
+#include "model/known_machines.h"
+#endif
 
 namespace warpsmith::library {
 
@@ -122,6 +125,14 @@ void compile_all(Work& work, const Compiler& compiler, const std::atomic<bool>& 
 
 Machine machine_of(const WisdomHeader& header) {
   Machine machine;
+#ifdef WARPSMITH_HAVE_MODEL
+  if (const std::optional<Machine> known = model::known_machine(wisdom_name(header));
+      known && known->name == header.machine && known->compute_capability == header.compute_capability &&
+      known->units == header.units) {
+    machine.l2_bytes = known->l2_bytes;
+    machine.resident_clusters = known->resident_clusters;
+  }
+#endif
   machine.name = header.machine;
   machine.kind = "cuda";
   machine.compute_capability = header.compute_capability;
@@ -139,11 +150,20 @@ PackPlan plan_pack(const Wisdom& wisdom, const Machine& machine, const PackVaria
   plan.entries = wisdom.size();
   for (const WisdomEntry& entry : wisdom.entries()) planner.add_entry(entry);
   if (problems.empty()) return plan;
-  const Chooser chooser(machine, std::make_shared<const WisdomIndex>(wisdom), model_ranking());
-  for (const Problem& problem : problems) {
-    for (const Choice& choice : chooser.choose(problem, WARPSMITH_MODE_OFFLINE)) {
-      if (!choice.recipe) break;  // cuBLASLt comes before the rest
-      planner.add(*choice.recipe, problem);
+  // Whatever a handle's options are.
+  const auto index = std::make_shared<const WisdomIndex>(wisdom);
+  const std::shared_ptr<const Ranking> ranking = model_ranking();
+  for (const warpsmith_sharing_t sharing : {WARPSMITH_SHARING_EQUAL, WARPSMITH_SHARING_ANY}) {
+    const Chooser chooser(machine, index, ranking, sharing);
+    for (const Problem& problem : problems) {
+      for (const warpsmith_mode_t mode : {WARPSMITH_MODE_OFFLINE, WARPSMITH_MODE_SERVER}) {
+        for (const warpsmith_launch_t launch : {WARPSMITH_LAUNCH_PLAIN, WARPSMITH_LAUNCH_DEPENDENT}) {
+          for (const Choice& choice : chooser.choose(problem, mode, launch)) {
+            if (!choice.recipe) break;  // cuBLASLt comes before the rest
+            planner.add(*choice.recipe, problem);
+          }
+        }
+      }
     }
   }
   return plan;

@@ -19,7 +19,8 @@
 
 namespace warpsmith::library {
 
-// The machine of a wisdom file, with the limits of its compute capability; whatever only a device can tell is unknown.
+// The machine of a wisdom file as the library describes it where it runs, so that choices are the same: with the limits
+// of its compute capability, and of a known machine (model/known_machines.h) with what only the device can tell.
 Machine machine_of(const WisdomHeader& header);
 
 struct PackVariants {
@@ -35,7 +36,8 @@ struct PackPlan {
 };
 
 // The kernels that calls of exactly the tuned problems use, in every variant asked for, and those that the library
-// would choose for `problems`. Entries that cuBLASLt won count too: their neighbours may want the kernel.
+// would choose for `problems`, whatever the options of its handle. Entries that cuBLASLt won count too: their
+// neighbours may want the kernel.
 PackPlan plan_pack(const Wisdom& wisdom, const Machine& machine, const PackVariants& variants,
                    const std::vector<Problem>& problems);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "compile/cubin.h"
@@ -61,6 +62,54 @@ TEST(PackPlan, AsksForKernelsOfFurtherProblems) {
   const Problem near = parse_problem("64x72x64 tn f16 f32").value();
   const PackPlan plan = plan_pack(wisdom, machine_of(wisdom.header()), plain, {near});
   EXPECT_GE(plan.kernels.size(), 2U);
+}
+
+// Other elements need other kernels than the entry's own, and an entry of the same sizes is taken as it is.
+TEST(PackPlan, AsksForBothModesAndLaunches) {
+  WisdomHeader header;
+  header.machine = "NVIDIA H200";
+  header.compute_capability = 90;
+  header.units = 132;
+  header.target = Target::sm90;
+  const Machine machine = machine_of(header);
+  WisdomEntry entry;
+  entry.problem = parse_problem("64x64x64 tn f16 f32").value();
+  entry.cold_us = 5;
+  entry.server_us = entry.pdl_us = 4;
+  std::vector<std::string> recipes;
+  for (const Recipe& recipe : tiny_family().starting_points(entry.problem, machine)) {
+    if (is_legal(recipe, entry.problem, machine)) recipes.push_back(to_string(recipe));
+  }
+  ASSERT_GE(recipes.size(), 3U);
+  entry.recipe = recipes[0];
+  entry.server_recipe = recipes[1];
+  entry.pdl_recipe = recipes[2];
+  Wisdom wisdom(header);
+  ASSERT_TRUE(wisdom.merge(entry));
+  PackVariants plain;
+  plain.scaled = false;
+  const Problem asked = parse_problem("64x64x64 tn bf16 f32").value();
+  const PackPlan plan = plan_pack(wisdom, machine, plain, {asked});
+  for (const std::string& recipe : {recipes[0], recipes[1], recipes[2]}) {
+    const auto candidate = generate(*parse_recipe(recipe), asked, machine);
+    ASSERT_TRUE(candidate);
+    EXPECT_EQ(plan.kernels.count(kernel_key(candidate->arch, candidate->source)), 1U) << recipe;
+  }
+}
+
+TEST(PackPlan, DescribesKnownMachinesAsTheyAre) {
+  WisdomHeader header;
+  header.machine = "NVIDIA H200";
+  header.compute_capability = 90;
+  header.units = 132;
+  header.target = Target::sm90;
+  EXPECT_EQ(machine_of(header).l2_bytes, 62'914'560);
+  EXPECT_EQ(machine_of(header).resident_clusters, (std::array<int, 4>{66, 30, 15, 7}));
+  header.units = 66;  // a part of one
+  EXPECT_EQ(machine_of(header).l2_bytes, 0);
+  header.machine = "NVIDIA H100";
+  header.units = 132;
+  EXPECT_EQ(machine_of(header).l2_bytes, 0);
 }
 
 TEST(PackBuilder, CompilesWithoutAGpuAndWritesAPack) {
