@@ -22,6 +22,9 @@ struct GridRow {
   bool own = false, right = false;
 };
 
+// Whether the library was fast enough; a row that was not timed is not, whatever the limit.
+inline bool passes(const GridRow& row, double limit) { return row.ratio > 0 && row.ratio >= limit; }
+
 inline std::string shape_name(const Shape& shape) {
   return std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
 }

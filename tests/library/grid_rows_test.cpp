@@ -73,5 +73,17 @@ TEST_F(GridRowsTest, ShardsShareTheGridAndBeginWithASample) {
   EXPECT_EQ(first_rows.size(), 10U);
 }
 
+TEST(GridRow, ARowThatWasNotTimedNeverPasses) {
+  GridRow row;
+  EXPECT_FALSE(passes(row, 0));
+  row.ratio = 0.4;
+  EXPECT_TRUE(passes(row, 0));
+  EXPECT_FALSE(passes(row, 0.5));
+  row.ratio = 0.5;
+  EXPECT_TRUE(passes(row, 0.5));
+  row.ratio = std::nan("");
+  EXPECT_FALSE(passes(row, 0));
+}
+
 }  // namespace
 }  // namespace warpsmith::library::testing
