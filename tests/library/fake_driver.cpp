@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace {
 
@@ -22,6 +23,13 @@ std::mutex mutex;
 fake::Log log_;
 std::vector<std::size_t> parameter_sizes;
 std::map<CUstream, std::uint64_t> captures;
+std::map<CUstream, unsigned long long> renewals;
+struct Object {
+  CUhostFn destroy;
+  void* data;
+};
+std::map<CUgraph, std::vector<Object*>> graph_objects;
+std::atomic<unsigned> short_of{fake::kShortOfNothing};
 std::atomic<bool> recording{true};
 thread_local CUcontext current = nullptr;
 
@@ -70,6 +78,26 @@ void fake_capture(CUstream stream, std::uint64_t id) {
   const std::lock_guard lock(mutex);
   captures[stream] = id;
 }
+// As CUDA does, on a thread of its own and with nothing locked.
+void fake_graph_gone(std::uint64_t id) {
+  std::vector<Object*> objects;
+  {
+    const std::lock_guard lock(mutex);
+    objects = std::move(graph_objects[reinterpret_cast<CUgraph>(id)]);
+    graph_objects.erase(reinterpret_cast<CUgraph>(id));
+  }
+  std::thread([&] {
+    for (Object* object : objects) {
+      object->destroy(object->data);
+      delete object;
+    }
+  }).join();
+}
+void fake_renew(CUstream stream) {
+  const std::lock_guard lock(mutex);
+  ++renewals[stream];
+}
+void fake_short(unsigned what) { short_of = what; }
 void fake_record(bool on) { recording = on; }
 
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
@@ -117,6 +145,7 @@ CUresult cuCtxSynchronize() {
   return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  if ((short_of & fake::kShortOfModules) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(mutex);
   ++log_.loads;
   *module = reinterpret_cast<CUmodule>(new Module{current, {}});
@@ -173,6 +202,7 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchC
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
+  if ((short_of & fake::kShortOfWorkspace) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(mutex);
   ++log_.allocations;
   *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
@@ -200,7 +230,34 @@ CUresult cuStreamSynchronize(CUstream) {
   ++log_.synchronizations;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph*,
+// A stream's handle, and how often it was given again.
+CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
+  static thread_local const char kThread = 0;
+  const bool per_thread = stream == CU_STREAM_PER_THREAD;
+  *id = per_thread ? reinterpret_cast<std::uintptr_t>(&kThread) : reinterpret_cast<std::uintptr_t>(stream);
+  if (stream == CU_STREAM_LEGACY) *id = 0;
+  if (!recording) return CUDA_SUCCESS;
+  const std::lock_guard lock(mutex);
+  const auto renewed = renewals.find(stream);
+  if (renewed != renewals.end()) *id += renewed->second << 48;
+  return CUDA_SUCCESS;
+}
+CUresult cuUserObjectCreate(CUuserObject* object, void* data, CUhostFn destroy, unsigned, unsigned) {
+  *object = reinterpret_cast<CUuserObject>(new Object{destroy, data});
+  return CUDA_SUCCESS;
+}
+CUresult cuUserObjectRelease(CUuserObject object, unsigned) {
+  auto* made = reinterpret_cast<Object*>(object);
+  made->destroy(made->data);
+  delete made;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned, unsigned) {
+  const std::lock_guard lock(mutex);
+  graph_objects[graph].push_back(reinterpret_cast<Object*>(object));
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                    const CUgraphNode**, std::size_t*) {
   std::uint64_t capture = 0;
   if (recording) {
@@ -210,6 +267,7 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* statu
   }
   *status = capture != 0 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   *id = capture;
+  if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(capture);
   return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }

@@ -30,13 +30,21 @@ struct Log {
   std::int64_t encodes = 0, allocations = 0, frees = 0, memsets = 0, synchronizations = 0, loads = 0, unloads = 0;
 };
 
-// Entries of the library, found by dlsym: "fake_log", "fake_reset", "fake_expect", "fake_capture", "fake_record".
+// Entries of the library, found by dlsym: "fake_log", "fake_reset", "fake_expect", "fake_capture", "fake_graph_gone",
+// "fake_renew", "fake_short", "fake_record".
 using LogFunction = const Log& (*)();
 using ResetFunction = void (*)();
 // Parameter sizes in bytes of launches from now on.
 using ExpectFunction = void (*)(const std::vector<std::size_t>& sizes);
 // The stream is being captured under this id from now on; 0: no more.
 using CaptureFunction = void (*)(CUstream stream, std::uint64_t id);
+// The graph of that capture and all that was made from it are gone.
+using GraphGoneFunction = void (*)(std::uint64_t capture);
+// The handle is of another stream from now on: one was destroyed and one was made.
+using RenewFunction = void (*)(CUstream stream);
+// What the device has no memory for from now on, a sum of Short.
+enum Short : unsigned { kShortOfNothing = 0, kShortOfWorkspace = 1, kShortOfModules = 2 };
+using ShortFunction = void (*)(unsigned what);
 // Whether launches are written down at all (off: for timing and threads).
 using RecordFunction = void (*)(bool on);
 

@@ -17,6 +17,10 @@ class Finder {
     function = reinterpret_cast<Function>(dlsym(library_, name));
     if (function == nullptr && missing_ == nullptr) missing_ = name;
   }
+  template <class Function>
+  void find_optional(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+  }
   const char* missing() const { return missing_; }
 
  private:
@@ -55,6 +59,10 @@ Result<Driver> open_driver() {
   finder.find(cuda.stream_synchronize, "cuStreamSynchronize");
   finder.find(cuda.capture_info, "cuStreamGetCaptureInfo_v2");
   finder.find(cuda.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  finder.find_optional(cuda.stream_id, "cuStreamGetId");
+  finder.find_optional(cuda.user_object_create, "cuUserObjectCreate");
+  finder.find_optional(cuda.user_object_release, "cuUserObjectRelease");
+  finder.find_optional(cuda.graph_retain, "cuGraphRetainUserObject");
   if (finder.missing() != nullptr) {
     return environment_error(fmt::format("the NVIDIA driver is older than CUDA 12.0: it has no {}", finder.missing()));
   }
@@ -78,6 +86,11 @@ std::string describe(const Driver& cuda, CUresult error) {
   const char* name = nullptr;
   if (cuda.get_error_name(error, &name) != CUDA_SUCCESS || name == nullptr) return fmt::format("error {}", int{error});
   return name;
+}
+
+Error cuda_error(const Driver& cuda, const std::string& what, CUresult error) {
+  std::string message = fmt::format("{}: {}", what, describe(cuda, error));
+  return error == CUDA_ERROR_OUT_OF_MEMORY ? environment_error(std::move(message)) : failure(std::move(message));
 }
 
 }  // namespace warpsmith::library

@@ -43,6 +43,12 @@ struct Driver {
   CUresult (*capture_info)(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                            const CUgraphNode** dependencies, std::size_t* count);
   CUresult (*exchange_capture_mode)(CUstreamCaptureMode* mode);
+  // Null where the driver lacks them.
+  CUresult (*stream_id)(CUstream stream, unsigned long long* id);
+  CUresult (*user_object_create)(CUuserObject* object, void* data, CUhostFn destroy, unsigned references,
+                                 unsigned flags);
+  CUresult (*user_object_release)(CUuserObject object, unsigned count);
+  CUresult (*graph_retain)(CUgraph graph, CUuserObject object, unsigned count, unsigned flags);
 };
 
 // The process's driver, opened and initialised once. Error (environment): none is installed, it is older than
@@ -50,6 +56,9 @@ struct Driver {
 const Result<Driver>& driver();
 
 std::string describe(const Driver& driver, CUresult error);
+
+// "what: CUDA_ERROR_X"; environment where memory ran out, which passes, else failed.
+Error cuda_error(const Driver& driver, const std::string& what, CUresult error);
 
 // Lets the thread allocate and load modules although a stream is being captured.
 class RelaxedCapture {
