@@ -255,6 +255,11 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   return store_entry(options_.cache, std::move(draft).value(), names, candidate.source, artifact);
 }
 
+Status Compiler::available(Language language) const {
+  const Result<CompilerIdentity> compiler = language == Language::cuda ? identities_->nvrtc() : identities_->host();
+  return compiler.ok() ? ok_status() : Status(compiler.error());
+}
+
 std::map<std::string, std::string> Compiler::versions() const {
   std::map<std::string, std::string> versions;
   if (const Result<CompilerIdentity> nvrtc = identities_->nvrtc(); nvrtc.ok()) versions["nvrtc"] = nvrtc->version;

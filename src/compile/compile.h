@@ -66,6 +66,9 @@ class Compiler {
   // What an earlier compile of the candidate left in the cache; compiles nothing.
   std::optional<Artifact> find(const Candidate& candidate) const;
 
+  // Whether there is a compiler for the language. Error: environment, as compile() would give.
+  Status available(Language language) const;
+
   // Version strings of the compilers found ("nvrtc": "13.0", "c++": "g++ 12.2.0"); missing ones are absent.
   std::map<std::string, std::string> versions() const;
 

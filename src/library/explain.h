@@ -15,7 +15,7 @@ struct Explanation {
   std::size_t chosen = 0;       // which of them runs the call; choices.size(): none can
   std::string kernel_key;       // of the chosen recipe's source; empty for cuBLASLt
   std::string arch;             // likewise
-  std::string cubin;            // "loaded", "pack", "cache", "compiled at the first call" or ""
+  std::string cubin;            // "pack", "cache", "compiled", "missing" (the call compiles it) or ""
   std::string note;             // anything that the choice alone does not tell
 };
 

@@ -1,6 +1,5 @@
 // The runtime over a driver that only writes down what it is asked: what is launched with which parameters, and what
 // the hot path does not do.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,253 +7,17 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
-#include "codegen/generate.h"
-#include "fake_driver.h"
 #include "heap_count.h"
-#include "library/pack_builder.h"
-#include "recipe/direct_plan.h"
-#include "recipe/sm90_plan.h"
-#include "warpsmith/hgemm.hpp"
+#include "runtime_fixture.h"
 
 namespace warpsmith::library {
 namespace {
-
-namespace fs = std::filesystem;
-
-void* driver_library() {
-  static void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  return library;
-}
-template <class Entry>
-Entry entry(const char* name) {
-  return reinterpret_cast<Entry>(dlsym(driver_library(), name));
-}
-const fake::Log& driver_log() { return entry<fake::LogFunction>("fake_log")(); }
-void reset_log() { entry<fake::ResetFunction>("fake_reset")(); }
-
-void set_device(int device) {
-  entry<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(reinterpret_cast<CUcontext>(fake::context_of(device)));
-}
-std::uintptr_t current_context() {
-  CUcontext current = nullptr;
-  entry<CUresult (*)(CUcontext*)>("cuCtxGetCurrent")(&current);
-  return reinterpret_cast<std::uintptr_t>(current);
-}
-
-CUstream stream_of(std::uintptr_t number) { return reinterpret_cast<CUstream>(number << 8); }
-void* address(std::uintptr_t number) { return reinterpret_cast<void*>(number << 12); }
-
-// Recipes: tiny takes pointers alone, sm90 tensor maps; with stream-K it takes a workspace.
-constexpr const char* kTinyProblem = "64x64x64 tn f16 f32";
-constexpr const char* kMapProblem = "512x1024x256 tn f16 f32";
-constexpr const char* kWorkspaceProblem = "128x256x16384 tn f16 f32";
-constexpr const char* kLargeProblem = "1024x1024x1024 tn f16 f32";  // a batch of these is a loop
-constexpr const char* kLostProblem = "4096x4096x128 tn f16 f32";    // cuBLASLt was faster
-
-WisdomHeader header() {
-  WisdomHeader made;
-  made.machine = fake::kDeviceName;
-  made.compute_capability = 90;
-  made.units = 132;
-  made.target = Target::sm90;
-  return made;
-}
-
-Machine machine() {
-  Machine made = machine_of(header());
-  for (std::size_t i = 0; i < made.resident_clusters.size(); ++i) made.resident_clusters[i] = 132 / (2 << i);
-  return made;
-}
-
-// A legal recipe of the family for which `accepts` holds.
-template <class Accepts>
-std::string recipe_for(const Family& family, const char* text, Accepts accepts) {
-  const Problem problem = parse_problem(text).value();
-  for (Recipe recipe : family.starting_points(problem, machine())) {
-    if (!is_legal(recipe, problem, machine())) continue;
-    const auto candidate = generate(recipe, problem, machine());
-    if (candidate && accepts(std::get<CudaLaunch>(candidate->launch))) return to_string(recipe);
-  }
-  return {};
-}
-
-// The one with the smallest workspace among the starting points and their neighbours.
-std::string stream_k_recipe() {
-  const Problem problem = parse_problem(kWorkspaceProblem).value();
-  std::string best;
-  std::int64_t fewest_bytes = INT64_MAX;
-  for (const Recipe& recipe : sm90_family().starting_points(problem, machine())) {
-    for (const KnobField* field : sm90_family().fields()) {
-      for (const int value : field->values) {
-        Recipe other = recipe;
-        other.set(field->name, value);
-        if (!is_legal(other, problem, machine())) continue;
-        const std::int64_t bytes = sm90_workspace_bytes(sm90_knobs(other), problem, machine());
-        if (bytes > 0 && bytes < fewest_bytes) {
-          fewest_bytes = bytes;
-          best = to_string(other);
-        }
-      }
-    }
-  }
-  return best;
-}
-
-class RuntimeTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    std::string name = (fs::temp_directory_path() / "warpsmith-runtime-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    ASSERT_NE(dlsym(driver_library(), "fake_log"), nullptr) << "the real driver was opened";
-    const auto any = [](const CudaLaunch&) { return true; };
-    Wisdom wisdom(header());
-    const auto add = [&](const char* text, const std::string& recipe, double time_us) {
-      ASSERT_FALSE(recipe.empty()) << text;
-      WisdomEntry made;
-      made.problem = parse_problem(text).value();
-      made.recipe = recipe;
-      made.cold_us = time_us;
-      made.baseline = "cublaslt-auto-tn";
-      made.baseline_us = 10;
-      if (std::string_view(text) == kTinyProblem) {
-        made.pdl_recipe = to_string(Recipe(*parse_recipe(recipe)).set("pdl", kDirectPdlLate));
-        made.pdl_us = 4;
-      }
-      wisdom.merge(made);
-    };
-    add(kTinyProblem, recipe_for(tiny_family(), kTinyProblem, any), 5);
-    add(kMapProblem,
-        recipe_for(sm90_family(), kMapProblem, [](const CudaLaunch& launch) { return launch.workspace_bytes == 0; }),
-        5);
-    add(kWorkspaceProblem, stream_k_recipe(), 5);
-    add(kLargeProblem, recipe_for(sm90_family(), kLargeProblem, any), 5);
-    add(kLostProblem, recipe_for(sm90_family(), kLostProblem, any), 11);
-    ASSERT_TRUE(wisdom.save(folder_ / "wisdom.jsonl").ok());
-    wisdom_ = (folder_ / "wisdom.jsonl").string();
-    pack_ = (folder_ / "h200.wspack").string();
-    cache_ = (folder_ / "cache").string();
-    // The driver runs nothing, so what a cubin holds does not matter here, only that it is found.
-    PackWriter writer{nlohmann::json::object()};
-    for (const auto& [key, candidate] : plan_pack(wisdom, machine(), {}, {}).kernels)
-      writer.add(key, "cubin of " + key);
-    ASSERT_TRUE(writer.write(pack_).ok());
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-
-  void SetUp() override {
-    reset_log();
-    entry<fake::RecordFunction>("fake_record")(true);
-    entry<fake::ExpectFunction>("fake_expect")({});
-  }
-
-  static Handle handle(warpsmith_fallback_t fallback = WARPSMITH_FALLBACK_NONE,
-                       warpsmith_launch_t launch = WARPSMITH_LAUNCH_PLAIN) {
-    warpsmith_options_t options{};
-    options.fallback = fallback;
-    options.launch = launch;
-    options.compile = WARPSMITH_COMPILE_NEVER;
-    options.wisdom_path = wisdom_.c_str();
-    options.pack_path = pack_.c_str();
-    options.cache_path = cache_.c_str();
-    return Handle(options);
-  }
-
-  // The launch that the wisdom's recipe makes for a problem, to compare with.
-  static CudaLaunch launch_of(const char* text, Scaling scaling = Scaling::none) {
-    Problem problem = parse_problem(text).value();
-    const auto wisdom = Wisdom::load(wisdom_);
-    const auto recipe = parse_recipe(wisdom->find(problem)->recipe);
-    problem.scaling = scaling;
-    return std::get<CudaLaunch>(generate(*recipe, problem, machine())->launch);
-  }
-  // Tells the driver how large the parameters of that launch are.
-  static void expect(const CudaLaunch& launch) {
-    std::vector<std::size_t> sizes;
-    for (const KernelArgument& argument : launch.kernels.front().arguments) {
-      switch (argument.kind) {
-        case KernelArgument::Kind::pointer:
-        case KernelArgument::Kind::workspace:
-          sizes.push_back(8);
-          break;
-        case KernelArgument::Kind::tensor_map:
-          sizes.push_back(128);
-          break;
-        default:
-          sizes.push_back(4);
-      }
-    }
-    entry<fake::ExpectFunction>("fake_expect")(sizes);
-  }
-
-  static warpsmith_status_t gemm(const Handle& handle, const char* text, CUstream stream = nullptr, float alpha = 1,
-                                 float beta = 0, const void* a = address(1), const void* b = address(2),
-                                 void* c = address(3)) {
-    const Problem p = parse_problem(text).value();
-    return warpsmith_gemm(handle.get(), WARPSMITH_OP_N, WARPSMITH_OP_T, p.m, p.n, p.k, alpha, a, p.a_ld(), b, p.b_ld(),
-                          beta, c, p.c_ld(), WARPSMITH_F16, WARPSMITH_COMPUTE_32F, stream);
-  }
-
-  template <class T>
-  static T value(const fake::Launch& launch, std::size_t parameter) {
-    T out{};
-    EXPECT_EQ(launch.values.at(parameter).size() >= sizeof out, true);
-    std::memcpy(&out, launch.values.at(parameter).data(), sizeof out);
-    return out;
-  }
-
-  // Every parameter of a launch against what the descriptor says.
-  static void compare(const fake::Launch& made, const CudaLaunch& launch, float alpha, float beta) {
-    const KernelLaunch& kernel = launch.kernels.front();
-    EXPECT_EQ(made.function, kernel.entry);
-    EXPECT_EQ(made.grid, static_cast<unsigned>(kernel.grid[0]));
-    EXPECT_EQ(made.block, static_cast<unsigned>(kernel.block[0]));
-    const void* operands[] = {address(1), address(2), address(3)};
-    ASSERT_EQ(made.values.size(), kernel.arguments.size());
-    for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
-      const KernelArgument& argument = kernel.arguments[i];
-      switch (argument.kind) {
-        case KernelArgument::Kind::pointer:
-          EXPECT_EQ(value<const void*>(made, i), operands[static_cast<int>(argument.operand)]);
-          break;
-        case KernelArgument::Kind::workspace:
-          EXPECT_NE(value<const void*>(made, i), nullptr);
-          break;
-        case KernelArgument::Kind::int32:
-          EXPECT_EQ(value<std::int32_t>(made, i), argument.value);
-          break;
-        case KernelArgument::Kind::float32:
-          EXPECT_EQ(value<float>(made, i), argument.real);
-          break;
-        case KernelArgument::Kind::alpha:
-          EXPECT_EQ(value<float>(made, i), alpha);
-          break;
-        case KernelArgument::Kind::beta:
-          EXPECT_EQ(value<float>(made, i), beta);
-          break;
-        case KernelArgument::Kind::tensor_map: {
-          const auto map = value<fake::Map>(made, i);
-          EXPECT_EQ(map.address, operands[static_cast<int>(argument.map.operand)]);
-          EXPECT_EQ(map.dims[0], static_cast<std::uint64_t>(argument.map.dims[0]));
-          EXPECT_EQ(map.dims[1], static_cast<std::uint64_t>(argument.map.dims[1]));
-          EXPECT_EQ(map.stride_bytes, static_cast<std::uint64_t>(2 * argument.map.ld));
-          EXPECT_EQ(map.box[0], static_cast<std::uint32_t>(argument.map.box[0]));
-          break;
-        }
-      }
-    }
-  }
-
-  static inline fs::path folder_;
-  static inline std::string wisdom_, pack_, cache_;
-};
 
 TEST_F(RuntimeTest, LaunchesWhatTheRecipeSays) {
   const Handle made = handle();
@@ -568,6 +331,105 @@ TEST_F(RuntimeTest, ExplainTellsWhatTheCallDoes) {
   EXPECT_EQ(nlohmann::json::parse(with_fallback.explain(problem))["runs"], "cublaslt");
   problem.k = 0;
   EXPECT_EQ(nlohmann::json::parse(made.explain(problem))["runs"], "nothing");
+}
+
+TEST_F(RuntimeTest, ExplainPassesOverKernelsThatCannotBeHad) {
+  warpsmith_problem_t problem{};
+  problem.m = problem.n = problem.k = 64;
+  problem.op_b = WARPSMITH_OP_T;
+  warpsmith_options_t options{};
+  const std::string empty = (folder_ / "empty.wspack").string();
+  ASSERT_TRUE(PackWriter{nlohmann::json::object()}.write(empty).ok());
+  options.wisdom_path = wisdom_.c_str();
+  options.pack_path = empty.c_str();
+  options.cache_path = cache_.c_str();
+  ASSERT_EQ(setenv("WARPSMITH_NVRTC", "/nonexistent/warpsmith-nvrtc", 1), 0);
+  testing::internal::CaptureStderr();
+  for (const auto compile : {WARPSMITH_COMPILE_NEVER, WARPSMITH_COMPILE_WHEN_MISSING}) {
+    options.compile = compile;
+    options.fallback = WARPSMITH_FALLBACK_CUBLASLT;
+    const Handle made(options);
+    EXPECT_EQ(nlohmann::json::parse(made.explain(problem))["runs"], "cublaslt");
+    const std::int64_t runs = cublaslt_log().runs;
+    EXPECT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_SUCCESS) << warpsmith_last_error();
+    EXPECT_EQ(cublaslt_log().runs, runs + 1);
+    EXPECT_EQ(nlohmann::json::parse(made.explain(problem))["runs"], "cublaslt");
+    options.fallback = WARPSMITH_FALLBACK_NONE;
+    EXPECT_EQ(nlohmann::json::parse(Handle(options).explain(problem))["runs"], "nothing");
+  }
+  EXPECT_EQ(unsetenv("WARPSMITH_NVRTC"), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;  // of the call that wanted a compiler
+  EXPECT_NE(said.find("no compiler"), std::string::npos) << said;
+}
+
+TEST_F(RuntimeTest, ExplainTellsWhoseABatchIs) {
+  const Handle made = handle(WARPSMITH_FALLBACK_CUBLASLT);
+  const auto batch_of = [](const char* text) {
+    const Problem p = parse_problem(text).value();
+    warpsmith_problem_t problem{};
+    problem.op_b = WARPSMITH_OP_T;
+    problem.m = p.m;
+    problem.n = p.n;
+    problem.k = p.k;
+    problem.batch_count = 3;
+    problem.stride_a = p.m * p.k;
+    problem.stride_b = p.n * p.k;
+    problem.stride_c = p.m * p.n;
+    return problem;
+  };
+  const warpsmith_problem_t looped = batch_of(kLargeProblem), lost = batch_of(kLostProblem);
+  EXPECT_EQ(nlohmann::json::parse(made.explain(looped))["runs"], "kernel");
+  for (int round = 0; round < 2; ++round) {
+    const auto json = nlohmann::json::parse(made.explain(lost));
+    EXPECT_EQ(json["runs"], "cublaslt");
+    EXPECT_EQ(json["source"], "cublaslt");
+    const std::int64_t runs = cublaslt_log().runs;
+    const Plan plan(made, lost);
+    plan.run(address(1), address(2), address(3));
+    EXPECT_EQ(cublaslt_log().runs, runs + 1);
+  }
+  EXPECT_EQ(nlohmann::json::parse(handle().explain(lost))["runs"], "nothing");
+}
+
+TEST_F(RuntimeTest, FilesOfTheGpuAreFoundByItsName) {
+  for (const char* variable : {"WARPSMITH_WISDOM", "WARPSMITH_PACK"}) ASSERT_EQ(unsetenv(variable), 0);
+  const fs::path data = folder_ / "data";
+  fs::create_directories(data / "packs");
+  fs::copy_file(pack_, data / "packs" / "h200.wspack");
+  ASSERT_EQ(setenv("WARPSMITH_DATA", data.c_str(), 1), 0);
+  warpsmith_options_t options{};
+  options.cache_path = cache_.c_str();
+  options.compile = WARPSMITH_COMPILE_NEVER;
+  warpsmith_problem_t problem{};
+  problem.m = problem.n = problem.k = 64;
+  const auto json = nlohmann::json::parse(Handle(options).explain(problem));
+  EXPECT_EQ(unsetenv("WARPSMITH_DATA"), 0);
+  EXPECT_EQ(json["wisdom"], true);  // the build tree's
+  EXPECT_EQ(json["pack"], true);
+}
+
+TEST_F(RuntimeTest, AHandleThatSharesTheDeviceChoosesNoStreamK) {
+  warpsmith_options_t options{};
+  options.compile = WARPSMITH_COMPILE_NEVER;
+  options.wisdom_path = wisdom_.c_str();
+  options.pack_path = pack_.c_str();
+  options.cache_path = cache_.c_str();
+  const Problem p = parse_problem(kWorkspaceProblem).value();
+  warpsmith_problem_t problem{};
+  problem.op_b = WARPSMITH_OP_T;
+  problem.m = p.m;
+  problem.n = p.n;
+  problem.k = p.k;
+  for (const auto sharing : {WARPSMITH_SHARING_EQUAL, WARPSMITH_SHARING_ANY}) {
+    options.sharing = sharing;
+    const Handle made(options);
+    const std::string said = made.explain(problem);
+    EXPECT_EQ(said.find("streamk=1") != std::string::npos, sharing == WARPSMITH_SHARING_EQUAL) << said;
+    reset_log();
+    ASSERT_EQ(gemm(made, kWorkspaceProblem), WARPSMITH_STATUS_SUCCESS) << warpsmith_last_error();
+    EXPECT_EQ(driver_log().launches.size(), sharing == WARPSMITH_SHARING_EQUAL ? 1U : 0U);
+  }
 }
 
 TEST_F(RuntimeTest, DamagedFilesAreNamedOnceAndDoneWithout) {

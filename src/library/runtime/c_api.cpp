@@ -19,6 +19,7 @@ struct warpsmith_plan {
   // For aligned operands: plain, scaled. Null where the problem needs no kernel.
   const warpsmith::library::PreparedCall* plain = nullptr;
   const warpsmith::library::PreparedCall* scaled = nullptr;
+  std::unique_ptr<warpsmith::library::PreparedCall> own_plain, own_scaled;  // where the handle does not keep them
 };
 
 namespace {
@@ -209,11 +210,9 @@ warpsmith_status_t warpsmith_plan_create(warpsmith_handle_t handle, const warpsm
           made->key.batch_count == 1 || strides_keep_alignment(made->key) ? kCallAligned : 0U;
       CallKey key = made->key;
       key.flags |= alignment;
-      made->plain = context.prepared(key, status);
-      if (made->plain == nullptr) return status;
+      made->plain = context.prepared(key, made->own_plain);
       key.flags |= kCallScaled;
-      made->scaled = context.prepared(key, status);
-      if (made->scaled == nullptr) return status;
+      made->scaled = context.prepared(key, made->own_scaled);
       // Where only one of the two can run, running the other one says so.
       const auto refused = [](const PreparedCall& call) { return call.kind == PreparedCall::Kind::refused; };
       if (refused(*made->plain) && refused(*made->scaled)) return fail(made->plain->status, made->plain->reason);
@@ -235,10 +234,10 @@ warpsmith_status_t warpsmith_plan_run(warpsmith_plan_t plan, float alpha, const 
     const std::uint32_t flags = call_flags(plan->key, alpha, a, b, beta, c);
     const CallArguments arguments = {{a, b, c}, alpha, beta, nullptr};
     const PreparedCall* call = (flags & kCallScaled) != 0 ? plan->scaled : plan->plain;
-    if ((call->key.flags & kCallAligned) == 0 || (flags & kCallAligned) != 0) {
+    if (!call->provisional && ((call->key.flags & kCallAligned) == 0 || (flags & kCallAligned) != 0)) {
       return context.run_prepared(*call, arguments, stream);
     }
-    CallKey key = plan->key;  // operands that are less aligned than the plan foresaw
+    CallKey key = plan->key;  // operands that are less aligned than the plan foresaw, or there may be memory now
     key.flags |= flags;
     const PreparedCall* known = context.known(key);
     return known != nullptr ? context.run_prepared(*known, arguments, stream) : context.run(key, arguments, stream);

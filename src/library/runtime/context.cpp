@@ -175,6 +175,7 @@ Context::~Context() {
     cuda_.context_synchronize();
   }
   calls_.reset();
+  small_calls_.reset();
   cublaslt_.reset();
   workspaces_.reset();
   kernels_.reset();
@@ -185,7 +186,11 @@ Context::~Context() {
 
 Result<const CublasLt*> Context::cublaslt() {
   const std::lock_guard lock(cublaslt_mutex_);
-  if (!cublaslt_) cublaslt_ = CublasLt::open();
+  if (!cublaslt_) {
+    auto opened = CublasLt::open();
+    if (!opened && opened.error().kind != ErrorKind::environment) return opened.error();  // there may be memory later
+    cublaslt_ = std::move(opened);
+  }
   if (!*cublaslt_) return cublaslt_->error();
   return static_cast<const CublasLt*>(cublaslt_->value().get());
 }
@@ -202,25 +207,28 @@ std::unique_ptr<PreparedCall> Context::prepare(const CallKey& key) {
   return call;
 }
 
-bool Context::prepare_kernel(PreparedCall& call, const Choice& choice, const Problem& problem, std::string& reason) {
+bool Context::prepare_kernel(PreparedCall& call, const Choice& choice, const Problem& problem) {
   const auto candidate = generate(*choice.recipe, problem, machine_);
   if (!candidate) {
-    reason = candidate.error().message;
+    call.reason = candidate.error().message;
     return false;
   }
   const auto* launch = std::get_if<CudaLaunch>(&candidate->launch);
   if (launch == nullptr || launch->takes_scaling() != problem.scaled()) {
-    reason = "the family has no kernel for this problem";
+    call.reason = "the family has no kernel for this problem";
     return false;
   }
-  const auto module = kernels_->get(*candidate);
+  bool short_of_memory = false;
+  const auto module = kernels_->get(*candidate, short_of_memory);
   if (!module) {
-    reason = module.error().message;
+    call.provisional = call.provisional || short_of_memory;
+    call.reason = module.error().message;
     return false;
   }
   auto prepared = OwnLaunch::prepare(cuda_, *module, *launch, problem.element, choice.dependent);
   if (!prepared) {
-    reason = prepared.error().message;
+    call.provisional = call.provisional || prepared.error().kind == ErrorKind::environment;
+    call.reason = prepared.error().message;
     return false;
   }
   call.kernel = std::move(*prepared);
@@ -228,18 +236,20 @@ bool Context::prepare_kernel(PreparedCall& call, const Choice& choice, const Pro
   return true;
 }
 
-void Context::prepare_cublaslt(PreparedCall& call, const std::string& setting) {
+void Context::prepare_cublaslt(PreparedCall& call, const std::string& setting, std::size_t most_bytes) {
   if (fallback_ == WARPSMITH_FALLBACK_NONE) {
     call.kind = PreparedCall::Kind::refused;
     call.status = WARPSMITH_STATUS_NOT_COVERED;
     return;
   }
   const auto library = cublaslt();
-  auto matmul =
-      library ? LtMatmul::prepare(**library, call.key, setting) : Result<std::unique_ptr<LtMatmul>>(library.error());
+  auto matmul = library ? LtMatmul::prepare(**library, call.key, setting, most_bytes)
+                        : Result<std::unique_ptr<LtMatmul>>(library.error());
   if (!matmul) {
+    const bool short_of_memory = !library && library.error().kind != ErrorKind::environment;
+    call.provisional = call.provisional || short_of_memory;
     call.kind = PreparedCall::Kind::refused;
-    call.status = WARPSMITH_STATUS_NOT_SUPPORTED;
+    call.status = short_of_memory ? WARPSMITH_STATUS_OUT_OF_MEMORY : WARPSMITH_STATUS_NOT_SUPPORTED;
     call.reason = matmul.error().message;
     return;
   }
@@ -255,9 +265,11 @@ void Context::prepare_single(PreparedCall& call) {
     call.reason = problem ? "an operand is not aligned to 16 bytes" : "the sizes are beyond what kernels take";
     return prepare_cublaslt(call, "");
   }
-  for (const Choice& choice : chooser_->choose(*problem, mode_, launch_)) {
+  const std::vector<Choice> choices = choices_of(*problem);
+  for (call.chosen = 0; call.chosen < choices.size(); ++call.chosen) {
+    const Choice& choice = choices[call.chosen];
     if (choice.recipe) {
-      if (prepare_kernel(call, choice, *problem, call.reason)) return;
+      if (prepare_kernel(call, choice, *problem)) return;
       continue;
     }
     prepare_cublaslt(call, choice.source == ChoiceSource::wisdom_exact ? choice.baseline_setting : "");
@@ -265,14 +277,35 @@ void Context::prepare_single(PreparedCall& call) {
   }
 }
 
+std::vector<Choice> Context::choices_of(const Problem& problem) const {
+  return chooser_->choose(problem, mode_, launch_);
+}
+
+// As prepare(), of kernels and algorithms that need no workspace.
+void Context::prepare_without_workspace(PreparedCall& call) {
+  const std::optional<Problem> problem = problem_of(call.key);
+  if (!problem || call.key.batch_count > 1 || (call.key.flags & kCallAligned) == 0) {
+    return prepare_cublaslt(call, "", 0);
+  }
+  for (const Choice& choice : choices_of(*problem)) {
+    if (choice.recipe) {
+      if (prepare_kernel(call, choice, *problem) && call.kernel.workspace_bytes() == 0) return;
+      continue;
+    }
+    prepare_cublaslt(call, "", 0);
+    if (call.kind == PreparedCall::Kind::cublaslt || call.status == WARPSMITH_STATUS_NOT_COVERED) return;
+  }
+  call.kind = PreparedCall::Kind::refused;
+}
+
 void Context::prepare_batch(PreparedCall& call) {
   if (loops_batch(call.key)) {
     CallKey single = call.key;
     single.batch_count = 1;
     single.stride_a = single.stride_b = single.stride_c = 0;
-    warpsmith_status_t status = WARPSMITH_STATUS_SUCCESS;
-    const PreparedCall* each = prepared(single, status);
-    if (each != nullptr && each->kind == PreparedCall::Kind::kernel) {
+    const PreparedCall* each = prepared(single, call.own_each);
+    call.provisional = each->provisional;
+    if (each->kind == PreparedCall::Kind::kernel) {
       call.kind = PreparedCall::Kind::loop;
       call.each = each;
       return;
@@ -281,13 +314,13 @@ void Context::prepare_batch(PreparedCall& call) {
   prepare_cublaslt(call, "");
 }
 
-const PreparedCall* Context::prepared(const CallKey& key, warpsmith_status_t& status) {
-  status = WARPSMITH_STATUS_SUCCESS;
+const PreparedCall* Context::prepared(const CallKey& key, std::unique_ptr<PreparedCall>& own) {
   if (const PreparedCall* known = calls_->find(key, hash_of(key))) return known;
   std::unique_ptr<PreparedCall> call = prepare(key);
-  const PreparedCall* kept = calls_->insert(call);
-  if (kept == nullptr) status = fail(WARPSMITH_STATUS_OUT_OF_MEMORY, "the table of prepared calls is full");
-  return kept;
+  const PreparedCall* kept = call->provisional ? nullptr : calls_->insert(call);
+  if (kept != nullptr) return kept;
+  own = std::move(call);
+  return own.get();
 }
 
 Explanation Context::explain_choice(const CallKey& key) {
@@ -311,17 +344,15 @@ Explanation Context::explain_choice(const CallKey& key) {
                                  : "the strides do not keep operands aligned to 16 bytes";
     explanation.choices.emplace_back();
   } else {
-    explanation.choices = chooser_->choose(*problem, mode_, launch_);
-  }
-  for (; explanation.chosen < explanation.choices.size(); ++explanation.chosen) {
-    const Choice& choice = explanation.choices[explanation.chosen];
-    if (!choice.recipe) break;
-    const auto candidate = generate(*choice.recipe, *problem, machine_);
-    if (!candidate) continue;
-    explanation.kernel_key = kernel_key(candidate->arch, candidate->source);
-    explanation.arch = candidate->arch;
-    explanation.cubin = to_string(kernels_->origin(*candidate));
-    break;
+    single.flags |= kCallAligned;
+    explain_single(single, *problem, explanation);
+    const bool ours =
+        explanation.chosen < explanation.choices.size() && explanation.choices[explanation.chosen].recipe.has_value();
+    if (key.batch_count > 1 && !ours) {
+      explanation = {};
+      explanation.choices.emplace_back();
+      explanation.note = "one such product is not a kernel's, so the batch goes to cuBLASLt in one call";
+    }
   }
   const bool theirs =
       explanation.chosen < explanation.choices.size() && !explanation.choices[explanation.chosen].recipe;
@@ -330,6 +361,31 @@ Explanation Context::explain_choice(const CallKey& key) {
     explanation.note = "cuBLASLt would run this problem, but the fallback is off";
   }
   return explanation;
+}
+
+// Of a call that was made before, what ran it; else the first choice whose kernel can be had.
+void Context::explain_single(const CallKey& key, const Problem& problem, Explanation& explanation) {
+  explanation.choices = choices_of(problem);
+  const PreparedCall* known = calls_->find(key, hash_of(key));
+  if (known != nullptr) {
+    explanation.chosen = known->chosen;
+    if (known->kind == PreparedCall::Kind::refused && known->status != WARPSMITH_STATUS_NOT_COVERED) {
+      explanation.chosen = explanation.choices.size();
+      explanation.note = known->reason;
+    }
+  }
+  for (; explanation.chosen < explanation.choices.size(); ++explanation.chosen) {
+    const Choice& choice = explanation.choices[explanation.chosen];
+    if (!choice.recipe) break;
+    const auto candidate = generate(*choice.recipe, problem, machine_);
+    if (!candidate) continue;
+    const std::optional<CubinOrigin> origin = kernels_->origin(*candidate);
+    if (!origin) continue;
+    explanation.kernel_key = kernel_key(candidate->arch, candidate->source);
+    explanation.arch = candidate->arch;
+    explanation.cubin = to_string(*origin);
+    break;
+  }
 }
 
 nlohmann::json Context::explain(const CallKey& key) {

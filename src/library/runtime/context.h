@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "library/call.h"
 #include "library/choice.h"
@@ -33,6 +34,10 @@ struct PreparedCall {
   OwnLaunch kernel;
   std::unique_ptr<LtMatmul> cublaslt;
   const PreparedCall* each = nullptr;
+  std::unique_ptr<PreparedCall> own_each;  // where the table has no room for it
+  std::size_t chosen = 0;                  // of the choices for a single product: which runs it
+  // Made for want of memory for something better: not kept, the next call prepares again.
+  bool provisional = false;
   warpsmith_status_t status = WARPSMITH_STATUS_INTERNAL_ERROR;
   std::string reason;
 };
@@ -56,8 +61,9 @@ class Context {
   // CUDA runtime would do the same.
   warpsmith_status_t check_device();
 
-  // For plans: the prepared call under a key, prepared now if need be; null when it cannot be kept, with the status.
-  const PreparedCall* prepared(const CallKey& key, warpsmith_status_t& status);
+  // For those who keep the answer: the prepared call under a key, prepared now if need be; `own` where the table does
+  // not keep it.
+  const PreparedCall* prepared(const CallKey& key, std::unique_ptr<PreparedCall>& own);
   warpsmith_status_t run_prepared(const PreparedCall& call, const CallArguments& arguments, CUstream stream);
 
   Explanation explain_choice(const CallKey& key);
@@ -69,6 +75,7 @@ class Context {
   explicit Context(const Driver& cuda) : cuda_(cuda) {
     workspaces_.emplace(cuda);
     calls_.emplace();
+    small_calls_.emplace();
   }
 
   Status bind_device();
@@ -79,13 +86,17 @@ class Context {
   std::unique_ptr<PreparedCall> prepare(const CallKey& key);
   void prepare_single(PreparedCall& call);
   void prepare_batch(PreparedCall& call);
-  void prepare_cublaslt(PreparedCall& call, const std::string& setting);
-  bool prepare_kernel(PreparedCall& call, const Choice& choice, const Problem& problem, std::string& reason);
+  void prepare_without_workspace(PreparedCall& call);
+  void prepare_cublaslt(PreparedCall& call, const std::string& setting, std::size_t most_bytes = kLtWorkspaceBytes);
+  bool prepare_kernel(PreparedCall& call, const Choice& choice, const Problem& problem);
+  std::vector<Choice> choices_of(const Problem& problem) const;
   Result<const CublasLt*> cublaslt();
   warpsmith_status_t run_kernel(const PreparedCall& call, CallArguments arguments, CUstream stream);
   warpsmith_status_t run_cublaslt(const PreparedCall& call, CallArguments arguments, CUstream stream);
+  warpsmith_status_t run_without_workspace(const PreparedCall& call, const CallArguments& arguments, CUstream stream);
   warpsmith_status_t run_loop(const PreparedCall& call, CallArguments arguments, CUstream stream);
   warpsmith_status_t launch_failed(CUresult error);
+  void explain_single(const CallKey& key, const Problem& problem, Explanation& explanation);
 
   const Driver& cuda_;
   CUcontext context_ = nullptr;
@@ -105,6 +116,7 @@ class Context {
   std::mutex cublaslt_mutex_;
   std::optional<Result<std::unique_ptr<CublasLt>>> cublaslt_;
   std::optional<CallTable<PreparedCall>> calls_;
+  std::optional<CallTable<PreparedCall>> small_calls_;  // what runs a call when there is no memory for a workspace
 };
 
 // Whether a batch of this problem is a loop of single products: each alone keeps the device busy long enough.

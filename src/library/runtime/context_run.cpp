@@ -50,7 +50,9 @@ warpsmith_status_t Context::run_kernel(const PreparedCall& call, CallArguments a
   if (call.kernel.workspace_bytes() > 0) {
     const auto kind = call.kernel.zero_workspace() ? WorkspaceKind::cleared : WorkspaceKind::scratch;
     const auto bytes = static_cast<std::size_t>(call.kernel.workspace_bytes());
-    if (const CUresult got = workspaces_->get(stream, kind, bytes, &arguments.workspace)) return launch_failed(got);
+    if (const CUresult got = workspaces_->get(stream, kind, bytes, &arguments.workspace)) {
+      return got == CUDA_ERROR_OUT_OF_MEMORY ? run_without_workspace(call, arguments, stream) : launch_failed(got);
+    }
   }
   const CUresult launched = call.kernel.run(cuda_, arguments, stream);
   return launched == CUDA_SUCCESS ? WARPSMITH_STATUS_SUCCESS : launch_failed(launched);
@@ -59,11 +61,32 @@ warpsmith_status_t Context::run_kernel(const PreparedCall& call, CallArguments a
 warpsmith_status_t Context::run_cublaslt(const PreparedCall& call, CallArguments arguments, CUstream stream) {
   if (const std::size_t bytes = call.cublaslt->workspace_bytes(); bytes > 0) {
     const CUresult got = workspaces_->get(stream, WorkspaceKind::scratch, bytes, &arguments.workspace);
+    if (got == CUDA_ERROR_OUT_OF_MEMORY) return run_without_workspace(call, arguments, stream);
     if (got != CUDA_SUCCESS) return launch_failed(got);
   }
   const cublasStatus_t run = call.cublaslt->run(arguments, stream);
   if (run == CUBLAS_STATUS_SUCCESS) return WARPSMITH_STATUS_SUCCESS;
   return fail(WARPSMITH_STATUS_LAUNCH_FAILED, "cublasLtMatmul: status " + std::to_string(static_cast<int>(run)));
+}
+
+// The device has no memory for the call's workspace. What can do without runs it this time.
+warpsmith_status_t Context::run_without_workspace(const PreparedCall& call, const CallArguments& arguments,
+                                                  CUstream stream) {
+  const PreparedCall* small = small_calls_->find(call.key, call.hash);
+  std::unique_ptr<PreparedCall> fresh;
+  if (small == nullptr) {
+    const RelaxedCapture relaxed(cuda_);
+    fresh = std::make_unique<PreparedCall>();
+    fresh->key = call.key;
+    fresh->hash = call.hash;
+    prepare_without_workspace(*fresh);
+    small = fresh.get();
+    if (!fresh->provisional) {
+      if (const PreparedCall* kept = small_calls_->insert(fresh)) small = kept;
+    }
+  }
+  if (small->kind == PreparedCall::Kind::refused) return launch_failed(CUDA_ERROR_OUT_OF_MEMORY);
+  return run_prepared(*small, arguments, stream);
 }
 
 warpsmith_status_t Context::run_loop(const PreparedCall& call, CallArguments arguments, CUstream stream) {
@@ -102,8 +125,8 @@ const PreparedCall* Context::known(const CallKey& key) const {
 
 warpsmith_status_t Context::run(const CallKey& key, const CallArguments& arguments, CUstream stream) {
   std::unique_ptr<PreparedCall> fresh = prepare(key);
-  const PreparedCall* kept = calls_->insert(fresh);
-  return run_prepared(kept != nullptr ? *kept : *fresh, arguments, stream);  // a full table: for this once
+  const PreparedCall* kept = fresh->provisional ? nullptr : calls_->insert(fresh);
+  return run_prepared(kept != nullptr ? *kept : *fresh, arguments, stream);  // not kept: for this once
 }
 
 warpsmith_status_t Context::scale(const CallKey& key, float beta, void* c, CUstream stream) {

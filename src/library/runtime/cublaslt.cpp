@@ -14,6 +14,8 @@ namespace warpsmith::library {
 namespace {
 
 constexpr int kHeuristicResults = 100;  // as many as auto-tuning asks for
+constexpr std::uintptr_t kElementBytes = 2;
+constexpr std::uintptr_t kMeasuredAlign = 256;  // bytes, of operands that algorithms are measured on
 
 template <class T>
 T attribute(const LtFunctions& functions, const cublasLtMatmulAlgo_t& algorithm,
@@ -77,6 +79,7 @@ Result<std::unique_ptr<CublasLt>> CublasLt::open() {
   std::unique_ptr<CublasLt> cublaslt(new CublasLt());
   if (!find_all(library, cublaslt->functions_)) return environment_error("this cuBLASLt lacks functions");
   const cublasStatus_t created = cublaslt->functions_.create(&cublaslt->handle_);
+  if (created == CUBLAS_STATUS_ALLOC_FAILED) return failure("cublasLtCreate: no memory");
   if (created != CUBLAS_STATUS_SUCCESS) {
     return environment_error(fmt::format("cublasLtCreate: status {}", static_cast<int>(created)));
   }
@@ -164,28 +167,28 @@ bool LtMatmul::configure(const std::string& setting, cublasLtMatmulHeuristicResu
   return all_set &&
          functions.algorithm_check(library_.handle(), matmul_, b_, a_, c_, c_, &algorithm, &result) ==
              CUBLAS_STATUS_SUCCESS &&
-         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kLtWorkspaceBytes;
+         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= most_bytes_;
 }
 
 // Empty where cuBLASLt does not take the problem.
-std::vector<cublasLtMatmulHeuristicResult_t> LtMatmul::ask(const CallKey& key, int count) const {
+std::vector<cublasLtMatmulHeuristicResult_t> LtMatmul::ask(const CallKey& key, int count,
+                                                           std::uintptr_t aligned_bytes) const {
   const LtFunctions& functions = library_.functions();
   cublasLtMatmulPreference_t preference = nullptr;
   if (functions.preference_create(&preference) != CUBLAS_STATUS_SUCCESS) return {};
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
     functions.preference_set(preference, which, &value, sizeof value);
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kLtWorkspaceBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_bytes_);
   // FP32 accumulation is promised; the other schemes add parts of K in the output's type.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  if ((key.flags & kCallAligned) == 0) {
-    const std::uint32_t alignment = 2;  // bytes
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
-  }
+  // All that is known of the operands; the default, 256 bytes, offers algorithms that they may not be aligned for.
+  const auto alignment = static_cast<std::uint32_t>((key.flags & kCallAligned) != 0 ? aligned_bytes : kElementBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int found = 0;
   const cublasStatus_t asked =
@@ -200,7 +203,7 @@ std::vector<std::unique_ptr<LtMatmul>> LtMatmul::prepare_all(const CublasLt& lib
   std::vector<std::unique_ptr<LtMatmul>> all;
   LtMatmul asking(library);
   if (asking.describe(key) != CUBLAS_STATUS_SUCCESS) return all;
-  for (const auto& result : asking.ask(key, most)) {
+  for (const auto& result : asking.ask(key, most, kMeasuredAlign)) {
     std::unique_ptr<LtMatmul> matmul(new LtMatmul(library));
     if (matmul->describe(key) != CUBLAS_STATUS_SUCCESS) break;
     matmul->take(result);
@@ -216,7 +219,7 @@ void LtMatmul::take(const cublasLtMatmulHeuristicResult_t& chosen) {
 
 Status LtMatmul::choose(const CallKey& key, const std::string& setting) {
   const LtFunctions& functions = library_.functions();
-  const auto results = ask(key, setting.empty() ? 1 : kHeuristicResults);
+  const auto results = ask(key, setting.empty() ? 1 : kHeuristicResults, kOperandAlign);
   const cublasLtMatmulHeuristicResult_t* chosen = nullptr;
   for (const auto& result : results) {
     if (chosen == nullptr && begins_with(setting, algorithm_setting(functions, result.algo))) chosen = &result;
@@ -230,10 +233,10 @@ Status LtMatmul::choose(const CallKey& key, const std::string& setting) {
 }
 
 Result<std::unique_ptr<LtMatmul>> LtMatmul::prepare(const CublasLt& library, const CallKey& key,
-                                                    const std::string& setting) {
+                                                    const std::string& setting, std::size_t most_bytes) {
   if (key.batch_count > std::numeric_limits<std::int32_t>::max())
     return failure("cuBLASLt takes batches up to 2^31 - 1");
-  std::unique_ptr<LtMatmul> matmul(new LtMatmul(library));
+  std::unique_ptr<LtMatmul> matmul(new LtMatmul(library, most_bytes));
   if (const auto described = matmul->describe(key); described != CUBLAS_STATUS_SUCCESS) {
     return failure(fmt::format("cuBLASLt cannot describe the problem (status {})", static_cast<int>(described)));
   }

@@ -39,7 +39,7 @@ struct LtFunctions {
 // cuBLASLt and a handle of it in the current context.
 class CublasLt {
  public:
-  // Error (environment): the library is not installed, or does not start.
+  // Error: environment where the library is not installed or does not start, failed where memory for it ran out.
   static Result<std::unique_ptr<CublasLt>> open();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
@@ -58,10 +58,12 @@ class CublasLt {
 class LtMatmul {
  public:
   // setting: the algorithm that was measured as the fastest, in the words of algorithm_setting(), or empty. Where it is
-  // not to be had, the heuristic's first. Error (failed): cuBLASLt does not take the problem.
+  // not to be had, the heuristic's first. most_bytes: of workspace. Error (failed): cuBLASLt does not take the problem.
   static Result<std::unique_ptr<LtMatmul>> prepare(const CublasLt& library, const CallKey& key,
-                                                   const std::string& setting);
-  // One for each algorithm that the heuristic offers, at most `most`, its best guess first; for measuring them.
+                                                   const std::string& setting,
+                                                   std::size_t most_bytes = kLtWorkspaceBytes);
+  // One for each algorithm that the heuristic offers, at most `most`, its best guess first; for measuring them, on
+  // operands that are aligned to 256 bytes where the key says that they are aligned.
   static std::vector<std::unique_ptr<LtMatmul>> prepare_all(const CublasLt& library, const CallKey& key, int most);
   LtMatmul(const LtMatmul&) = delete;
   LtMatmul& operator=(const LtMatmul&) = delete;
@@ -71,14 +73,16 @@ class LtMatmul {
   cublasStatus_t run(const CallArguments& arguments, CUstream stream) const;
 
  private:
-  explicit LtMatmul(const CublasLt& library) : library_(library) {}
+  explicit LtMatmul(const CublasLt& library, std::size_t most_bytes = kLtWorkspaceBytes)
+      : library_(library), most_bytes_(most_bytes) {}
   cublasStatus_t describe(const CallKey& key);
-  std::vector<cublasLtMatmulHeuristicResult_t> ask(const CallKey& key, int count) const;
+  std::vector<cublasLtMatmulHeuristicResult_t> ask(const CallKey& key, int count, std::uintptr_t aligned_bytes) const;
   Status choose(const CallKey& key, const std::string& setting);
   void take(const cublasLtMatmulHeuristicResult_t& chosen);
   bool configure(const std::string& setting, cublasLtMatmulHeuristicResult_t& result) const;
 
   const CublasLt& library_;
+  std::size_t most_bytes_;
   cublasLtMatmulDesc_t matmul_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
   cudaDataType_t type_ = CUDA_R_16F;

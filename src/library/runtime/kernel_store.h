@@ -28,22 +28,28 @@ class KernelStore {
   ~KernelStore();  // unloads all; the context is current
 
   // The candidate's module in the current context. A thread that asks for a kernel that another one is fetching waits
-  // for it; no lock is held meanwhile, so all other kernels go on. Error: environment (no compiler) or failed; it is
-  // remembered, except for environment errors.
-  Result<CUmodule> get(const Candidate& candidate);
+  // for it; no lock is held meanwhile, so all other kernels go on. Error: environment (no compiler, no memory) or
+  // failed; it is remembered, except for environment errors. short_of_memory: set to whether the device had no memory
+  // for the module, as it may have another time.
+  Result<CUmodule> get(const Candidate& candidate, bool& short_of_memory);
 
-  // Where get() would find the kernel now; nothing is compiled or loaded. Loaded ones count as where they came from.
-  CubinOrigin origin(const Candidate& candidate);
+  // Where get() would find the kernel now; nothing is compiled or loaded. Loaded ones count as where they came from;
+  // `missing`: it would be compiled. Nothing: get() would fail.
+  std::optional<CubinOrigin> origin(const Candidate& candidate);
 
  private:
+  class Fetching;
   struct Slot {
     bool busy = false;
     std::optional<Result<CUmodule>> module;
     CubinOrigin origin = CubinOrigin::missing;
   };
 
-  Result<CUmodule> fetch(const std::string& key, const Candidate& candidate, CubinOrigin& origin);
+  Result<CUmodule> fetch(const std::string& key, const Candidate& candidate, CubinOrigin& origin,
+                         bool& short_of_memory);
   Result<std::string> cubin_of(const std::string& key, const Candidate& candidate, CubinOrigin& origin);
+
+  void warn_of_compiler();
 
   const Driver& cuda_;
   std::shared_ptr<const Pack> pack_;
@@ -52,7 +58,7 @@ class KernelStore {
   std::mutex mutex_;
   std::condition_variable fetched_;
   std::unordered_map<std::string, Slot> slots_;  // by kernel_key()
-  bool warned_pack_ = false;
+  bool warned_pack_ = false, warned_compiler_ = false;
 };
 
 }  // namespace warpsmith::library

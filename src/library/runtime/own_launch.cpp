@@ -38,7 +38,7 @@ Result<OwnLaunch::Kernel> OwnLaunch::prepare_kernel(const Driver& cuda, CUmodule
                                                     ElementType element, bool dependent) {
   Kernel kernel;
   const auto refused = [&](const char* what, CUresult error) {
-    return failure(fmt::format("{} ({}): {}", what, launch.entry, describe(cuda, error)));
+    return cuda_error(cuda, fmt::format("{} ({})", what, launch.entry), error);
   };
   if (const CUresult found = cuda.module_function(&kernel.function, module, launch.entry.c_str())) {
     return refused("cuModuleGetFunction", found);

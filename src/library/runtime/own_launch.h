@@ -25,8 +25,8 @@ class OwnLaunch {
  public:
   OwnLaunch() = default;
 
-  // dependent: as programmatic dependent launches, where a kernel is made for it. Error (failed): the launch asks for
-  // more than this runtime prepares, or the driver refuses the kernel.
+  // dependent: as programmatic dependent launches, where a kernel is made for it. Error: failed where the launch asks
+  // for more than this runtime prepares or the driver refuses the kernel, environment where memory ran out.
   static Result<OwnLaunch> prepare(const Driver& cuda, CUmodule module, const CudaLaunch& launch, ElementType element,
                                    bool dependent);
 
