@@ -1,5 +1,5 @@
 # What `cmake --install` places: programs, the library in both forms with its headers, the CMake package, pkg-config,
-# wisdom, and kernel packs, which are compiled at that time. Components: runtime, development, pack.
+# wisdom, models, and kernel packs, which are compiled at that time. Components: runtime, development, pack.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -10,6 +10,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/wisdom DESTINATION ${CMAKE_INSTALL_DATADIR
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/tasks DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/prompts DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime
   FILES_MATCHING PATTERN *.md)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/warpsmith COMPONENT runtime
+  FILES_MATCHING PATTERN *.safetensors)
 if(NOT WARPSMITH_HAVE_CUDA)
   return()
 endif()

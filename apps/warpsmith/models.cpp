@@ -14,8 +14,20 @@ namespace warpsmith::cli {
 
 std::vector<std::filesystem::path> model_places(Target target) {
   const std::string name = is_cuda(target) ? "cuda.safetensors" : "cpu.safetensors";
-  return {data_dir() / "models" / name, executable_dir() / "models" / name};
+  const std::filesystem::path program = executable_dir();
+  return {data_dir() / "models" / name, program / "models" / name,
+          (program / ".." / "share" / "warpsmith" / "models" / name).lexically_normal()};
 }
+
+namespace {
+
+std::vector<std::string> names_of(const std::vector<std::filesystem::path>& places) {
+  std::vector<std::string> names;
+  for (const std::filesystem::path& place : places) names.push_back(place.string());
+  return names;
+}
+
+}  // namespace
 
 std::vector<std::string> policy_choices() {
   std::vector<std::string> names = policy_names();
@@ -46,8 +58,7 @@ Result<PolicyChoice> choose_policy(const std::string& name, const std::string& p
   }
   if (notice.empty()) {
     notice = fmt::format("there is no model for target {}; looked for {}; give --model FILE, or train one",
-                         to_string(target),
-                         fmt::join(std::vector<std::string>{places[0].string(), places[1].string()}, ", "));
+                         to_string(target), fmt::join(names_of(places), ", "));
   }
   return bad_input(notice);
 }

@@ -12,8 +12,8 @@
 
 namespace warpsmith::cli {
 
-// Where a target's model is looked for: models/NAME.safetensors in the data directory, then beside the program. CUDA
-// targets share one.
+// Where a target's model is looked for: models/NAME.safetensors in the data directory, beside the program, then in the
+// installation's share/warpsmith. CUDA targets share one.
 std::vector<std::filesystem::path> model_places(Target target);
 
 struct PolicyChoice {
