@@ -1,11 +1,13 @@
 """Builds the PyTorch operator against the PyTorch that is there:  pip install --no-build-isolation ./python
 
 Needs a C++ compiler and libwarpsmith, which is looked for in $WARPSMITH_LIBRARY (the shared library's path), in the
-checkout's build folders and stage/, and through pkg-config. The library is copied into the package.
+checkout's build folders and stage/, and through pkg-config. The library is copied into the package, and beside it what it
+looks for there: its compiler warpsmith-nvrtc, wisdom/*.jsonl of the checkout or the installation, packs/*.wspack.
 """
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -48,15 +50,43 @@ def find_include():
     raise SystemExit("setup.py: warpsmith/hgemm.h was not found; set WARPSMITH_INCLUDE to the folder above it")
 
 
+def find_companions(library):
+    """(path, place in the package) of what the library looks for beside itself, and the names of what is missing."""
+    folder = library.parent
+    roots = [folder, folder.parent] + [pathlib.Path(prefix) for prefix in [pkg_config("prefix")] if prefix]
+    compilers = [place / "warpsmith-nvrtc" for root in roots for place in (root, root / "bin")]
+    if os.environ.get("WARPSMITH_NVRTC"):
+        compilers.insert(0, pathlib.Path(os.environ["WARPSMITH_NVRTC"]))
+    found = [(path.resolve(), "warpsmith-nvrtc") for path in compilers if os.access(path, os.X_OK)][:1]
+    missing = [] if found else ["warpsmith-nvrtc, so kernels come from packs and the disk cache alone"]
+    shares = [root / "share" / "warpsmith" for root in roots]
+    for kind, suffix, folders in [("wisdom", "jsonl", [ROOT, folder, *shares]), ("packs", "wspack", [folder, *shares])]:
+        files = next((files for place in folders if (files := sorted((place / kind).glob(f"*.{suffix}")))), [])
+        found += [(path, f"{kind}/{path.name}") for path in files]
+        if not files and kind == "wisdom":
+            missing.append("wisdom/*.jsonl, so the performance model alone chooses kernels")
+    return found, missing
+
+
 class Build(BuildExtension):
-    """Puts libwarpsmith beside the extension, under the name that the extension asks for."""
+    """Puts libwarpsmith beside the extension, under the name that the extension asks for, and its companions."""
 
     def run(self):
         super().run()
+        companions, missing = find_companions(LIBRARY)
         for extension in self.extensions:
             target = pathlib.Path(self.get_ext_fullpath(extension.name)).parent
-            target.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(LIBRARY, target / soname(LIBRARY))
+            for path, place in [(LIBRARY, soname(LIBRARY)), *companions]:
+                (target / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target / place)
+        if missing:
+            print(f"setup.py: not found for {LIBRARY}: " + "; ".join(missing), file=sys.stderr)
+
+
+def version(include):
+    """Of the header, which the library shares."""
+    text = (pathlib.Path(include) / "warpsmith" / "hgemm.h").read_text(encoding="utf-8")
+    return ".".join(re.search(rf"WARPSMITH_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 def soname(library):
@@ -72,19 +102,20 @@ def soname(library):
 
 
 LIBRARY = find_library()
+INCLUDE = find_include()
 os.chdir(HERE)  # setuptools wants the sources' paths relative to where it runs
 HOST = os.environ.get("WARPSMITH_TORCH_HOST") == "1"  # tests without a GPU: the library computes on the host
 
 setuptools.setup(
     name="warpsmith",
-    version="0.1.0",
+    version=version(INCLUDE),
     description="Half-precision matrix products on libwarpsmith",
     packages=["warpsmith"],
     ext_modules=[
         CppExtension(
             "warpsmith._torch",
             ["csrc/matmul.cpp"],
-            include_dirs=[find_include()],
+            include_dirs=[INCLUDE],
             extra_compile_args=["-O2", "-std=c++20"] + (["-DWARPSMITH_TORCH_HOST"] if HOST else []),
             extra_link_args=[str(LIBRARY), "-Wl,-rpath,$ORIGIN", *loaded_runtime()],
         )

@@ -1,5 +1,6 @@
 // torch.ops.warpsmith.matmul: half-precision products of CUDA tensors on libwarpsmith. Any strides: matrices whose rows
 // or columns are contiguous are passed on as they are, others are copied. Needs no CUDA header and no nvcc.
+// explain: what runs such a product, as warpsmith_explain tells; version: the library's.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -12,8 +13,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "warpsmith/hgemm.h"
@@ -25,13 +30,23 @@ void check_status(warpsmith_status_t status) {
               warpsmith_last_error());
 }
 
+warpsmith_options_t options() {
+  warpsmith_options_t options{};
+  const char* sharing = std::getenv("WARPSMITH_SHARING");
+  if (sharing != nullptr && std::string_view(sharing) == "any") options.sharing = WARPSMITH_SHARING_ANY;
+  return options;
+}
+
 // One handle a device, made at its first product and kept: products may come until the process ends.
 warpsmith_handle_t handle_of(c10::DeviceIndex device) {
   static std::mutex mutex;
   static std::array<warpsmith_handle_t, 128> handles{};
   const std::lock_guard<std::mutex> lock(mutex);
   warpsmith_handle_t& handle = handles.at(static_cast<std::size_t>(std::max<int>(device, 0)));
-  if (handle == nullptr) check_status(warpsmith_create(&handle));
+  if (handle == nullptr) {
+    const warpsmith_options_t chosen = options();
+    check_status(warpsmith_create_with_options(&handle, &chosen));
+  }
   return handle;
 }
 
@@ -108,9 +123,40 @@ cudaStream_t stream_of(c10::Device device) {
   return static_cast<cudaStream_t>(guard.getStream(device).native_handle());
 }
 
-void multiply(const Stored& a, const Stored& b, at::Tensor& c, std::int64_t m, std::int64_t n, std::int64_t k,
-              std::int64_t batches) {
-  const auto type = c.scalar_type() == at::kHalf ? WARPSMITH_F16 : WARPSMITH_BF16;
+warpsmith_type_t type_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf ? WARPSMITH_F16 : WARPSMITH_BF16;
+}
+
+// A product with elements and terms, as libwarpsmith is asked for it.
+struct Product {
+  Stored a, b;
+  std::int64_t m = 0, n = 0, k = 0, batches = 1;
+};
+
+std::vector<std::int64_t> batch_sizes(const at::Tensor& a, const at::Tensor& b) {
+  return at::infer_size(a.sizes().slice(0, static_cast<std::size_t>(a.dim() - 2)),
+                        b.sizes().slice(0, static_cast<std::size_t>(b.dim() - 2)));
+}
+
+Product product_of(const at::Tensor& a, const at::Tensor& b) {
+  const std::int64_t m = a.size(-2), n = b.size(-1), k = a.size(-1);
+  if (b.dim() == 2) {
+    if (const auto rows = a.dim() == 2 ? std::optional(a) : fold_rows(a)) {
+      return {store(*rows), store(b), rows->size(0), n, k, 1};
+    }
+  }
+  const std::vector<std::int64_t> batch = batch_sizes(a, b);
+  std::vector<std::int64_t> a_shape = batch, b_shape = batch;
+  a_shape.insert(a_shape.end(), {m, k});
+  b_shape.insert(b_shape.end(), {k, n});
+  std::int64_t batches = 1;
+  for (const std::int64_t size : batch) batches *= size;
+  return {store(a.expand(a_shape)), store(b.expand(b_shape)), m, n, k, batches};
+}
+
+void multiply(const Product& product, at::Tensor& c) {
+  const auto& [a, b, m, n, k, batches] = product;
+  const warpsmith_type_t type = type_of(c);
   const warpsmith_handle_t handle = handle_of(c.device().index());
   const cudaStream_t stream = stream_of(c.device());
   if (batches == 1) {
@@ -128,25 +174,51 @@ at::Tensor matmul(const at::Tensor& a_given, const at::Tensor& b_given) {
   const c10::DeviceGuard guard(a_given.device());
   const at::Tensor a = a_given.resolve_neg(), b = b_given.resolve_neg();
   const std::int64_t m = a.size(-2), n = b.size(-1), k = a.size(-1);
-  std::vector<std::int64_t> batch = at::infer_size(a.sizes().slice(0, static_cast<std::size_t>(a.dim() - 2)),
-                                                   b.sizes().slice(0, static_cast<std::size_t>(b.dim() - 2)));
-  std::vector<std::int64_t> shape = batch;
+  std::vector<std::int64_t> shape = batch_sizes(a, b);
   shape.insert(shape.end(), {m, n});
   at::Tensor c = at::empty(shape, a.options());
   if (c.numel() == 0) return c;
   if (k == 0) return c.zero_();
-  if (b.dim() == 2) {
-    if (const auto rows = a.dim() == 2 ? std::optional(a) : fold_rows(a)) {
-      multiply(store(*rows), store(b), c, rows->size(0), n, k, 1);
-      return c;
-    }
-  }
-  std::vector<std::int64_t> a_shape = batch, b_shape = batch;
-  a_shape.insert(a_shape.end(), {m, k});
-  b_shape.insert(b_shape.end(), {k, n});
-  multiply(store(a.expand(a_shape)), store(b.expand(b_shape)), c, m, n, k, c.numel() / (m * n));
+  multiply(product_of(a, b), c);
   return c;
 }
+
+// The JSON of warpsmith_explain, which takes operands for aligned, and whether these are.
+std::tuple<std::string, bool> explain(const at::Tensor& a, const at::Tensor& b) {
+  check_operands(a, b);
+  const c10::DeviceGuard guard(a.device());
+  warpsmith_problem_t problem{};
+  problem.type = type_of(a);
+  bool aligned = true;
+  std::int64_t elements = a.size(-2) * b.size(-1);
+  for (const std::int64_t size : batch_sizes(a, b)) elements *= size;
+  if (elements > 0 && a.size(-1) > 0) {
+    const Product product = product_of(a, b);
+    problem.op_a = product.a.op;
+    problem.op_b = product.b.op;
+    problem.m = product.m;
+    problem.n = product.n;
+    problem.k = product.k;
+    problem.lda = product.a.ld;
+    problem.ldb = product.b.ld;
+    problem.batch_count = product.batches;
+    problem.stride_a = product.a.stride;
+    problem.stride_b = product.b.stride;
+    problem.stride_c = product.m * product.n;
+    for (const at::Tensor& operand : {product.a.tensor, product.b.tensor}) {
+      aligned = aligned && reinterpret_cast<std::uintptr_t>(operand.data_ptr()) % 16 == 0;
+    }
+  } else if (elements > 0) {
+    problem.m = a.size(-2);
+    problem.n = b.size(-1);
+  }
+  std::string text(8192, '\0');
+  check_status(warpsmith_explain(handle_of(a.device().index()), &problem, text.data(), text.size()));
+  text.resize(text.find('\0'));
+  return {text, aligned};
+}
+
+std::string version() { return warpsmith_version_string(); }
 
 at::Tensor dispatch(const at::Tensor& a, const at::Tensor& b) {
   static const auto op = c10::Dispatcher::singleton()
@@ -187,9 +259,19 @@ at::Tensor matmul_autograd(const at::Tensor& a, const at::Tensor& b) { return Ma
 
 }  // namespace
 
-TORCH_LIBRARY(warpsmith, library) { library.def("matmul(Tensor a, Tensor b) -> Tensor", {at::Tag::pt2_compliant_tag}); }
-TORCH_LIBRARY_IMPL(warpsmith, CUDA, library) { library.impl("matmul", matmul); }
+TORCH_LIBRARY(warpsmith, library) {
+  library.def("matmul(Tensor a, Tensor b) -> Tensor", {at::Tag::pt2_compliant_tag});
+  library.def("explain(Tensor a, Tensor b) -> (str, bool)");
+  library.def("version() -> str", version);
+}
+TORCH_LIBRARY_IMPL(warpsmith, CUDA, library) {
+  library.impl("matmul", matmul);
+  library.impl("explain", explain);
+}
 TORCH_LIBRARY_IMPL(warpsmith, Autograd, library) { library.impl("matmul", matmul_autograd); }
 #ifdef WARPSMITH_TORCH_HOST  // against a stand-in for libwarpsmith that computes on the host
-TORCH_LIBRARY_IMPL(warpsmith, CPU, library) { library.impl("matmul", matmul); }
+TORCH_LIBRARY_IMPL(warpsmith, CPU, library) {
+  library.impl("matmul", matmul);
+  library.impl("explain", explain);
+}
 #endif

@@ -102,6 +102,30 @@ class MatmulTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "operands are on cuda:0 and cpu"):
                 warpsmith.matmul(a, b.cpu())
 
+    def test_version(self):
+        self.assertRegex(warpsmith.__version__, r"^\d+\.\d+\.\d+$")
+
+    @unittest.skipIf(HOST, "kernels need a CUDA device")
+    def test_own_kernels_run(self):
+        told = []
+        for m, n, k in [(64, 4096, 4096), (512, 512, 512), (1024, 1024, 1024), (4096, 4096, 4096)]:
+            a, b = random(m, k), random(n, k).t()
+            told.append(warpsmith.explain(a, b))
+            self.assertEqual([told[-1]["problem"][size] for size in "mnk"], [m, n, k])
+            self.check(a, b)
+            self.assertEqual(warpsmith.explain(a, b)["runs"], told[-1]["runs"])  # and that is what ran
+        self.assertIn("kernel", [each["runs"] for each in told], told)
+
+    @unittest.skipIf(HOST, "kernels need a CUDA device")
+    def test_explain(self):
+        odd = warpsmith.explain(random(64, 80)[:, 1:65], random(64, 64))
+        self.assertEqual((odd["runs"], odd["recipe"]), ("cublaslt", None))
+        batch = warpsmith.explain(random(3, 16, 24), random(3, 24, 8))
+        self.assertEqual((batch["runs"], batch["problem"]["batch_count"]), ("cublaslt", 3))
+        self.assertEqual(warpsmith.explain(random(3, 16, 24), random(24, 8))["problem"]["m"], 48)
+        self.assertEqual(warpsmith.explain(random(0, 8), random(8, 4))["runs"], "nothing")
+        self.assertEqual(warpsmith.explain(random(3, 0), random(0, 4))["runs"], "nothing")
+
     def test_gradients(self):
         for a_shape, b_shape in [((16, 24), (24, 8)), ((3, 16, 24), (3, 24, 8)), ((3, 16, 24), (24, 8)),
                                  ((2, 1, 16, 24), (3, 24, 8))]:

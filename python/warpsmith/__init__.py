@@ -2,15 +2,17 @@
 
     import torch, warpsmith
     c = warpsmith.matmul(a, b)  # a [..., m, k], b [..., k, n], float16 or bfloat16 CUDA tensors
+    warpsmith.explain(a, b)     # what runs that product, and why
 
 FP32 sums, one rounding at the end. Batch dimensions broadcast. Gradients, torch.compile and CUDA graphs work.
 """
 
+import json
 import pathlib
 
 import torch
 
-__all__ = ["matmul"]
+__all__ = ["explain", "matmul"]
 
 
 def _extension():
@@ -21,6 +23,7 @@ def _extension():
 
 
 torch.ops.load_library(_extension())
+__version__ = torch.ops.warpsmith.version()
 
 
 @torch.library.register_fake("warpsmith::matmul")
@@ -35,3 +38,13 @@ def _fake(a, b):
 def matmul(a, b):
     """a [..., m, k] times b [..., k, n]: float16 or bfloat16, on one CUDA device; the result is contiguous."""
     return torch.ops.warpsmith.matmul(a, b)
+
+
+def explain(a, b):
+    """What runs matmul(a, b): the fields of warpsmith_explain as a dict (docs/library.md). Runs and compiles nothing."""
+    text, aligned = torch.ops.warpsmith.explain(a.detach(), b.detach())
+    told = json.loads(text)
+    if not aligned and told["runs"] == "kernel":
+        told.update(runs="cublaslt", source="cublaslt", recipe=None, kernel=None, expected_us=None,
+                    note="an operand does not begin at a multiple of 16 bytes")
+    return told
