@@ -12,6 +12,7 @@
 #include "archive/archive.h"
 #include "base/file.h"
 #include "base/paths.h"
+#include "baseline_times.h"
 #include "cli.h"
 #include "dataset_llm.h"
 #include "dataset_spaces.h"
@@ -26,6 +27,7 @@ struct ReplayArguments {
   std::vector<std::string> archives;
   std::string out;
   std::string spaces;
+  std::vector<std::string> references;
   std::string machine;
   std::string target;
   int threads = 0;
@@ -57,6 +59,19 @@ Result<ReplaySelection> select(const std::vector<Archive*>& archives, const Repl
   if (found.empty()) return bad_input("the archive holds nothing that fits --machine, --target and --threads");
   if (found.size() > 1) return bad_input("the archive holds several machines or targets; choose one of: " + listing);
   return found.front();
+}
+
+// What a survey measured of the tuned baseline, for packed FP16 problems that the table has.
+Status add_references(const std::string& path, ReplayTable& table) {
+  const auto times = load_baseline_times(path);
+  if (!times) return times.error();
+  for (const Problem& problem : table.problems()) {
+    const bool plain = problem.element == ElementType::f16 && problem.packed() && !problem.scaled();
+    const auto found = plain ? times->find(baseline_key(problem)) : times->end();
+    if (found == times->end()) continue;
+    if (const Status status = table.set_reference(problem, found->second); !status) return status;
+  }
+  return ok_status();
 }
 
 void print_unfinished(const ReplayTable& table) {
@@ -92,10 +107,20 @@ Result<int> export_replay(const ReplayArguments& arguments) {
     spaces = std::move(*loaded);
     selection->spaces = &*spaces;
   }
-  const auto table = export_replay_table(archives, *selection, {{"exported_by", "warpsmith " WARPSMITH_VERSION}});
+  auto table = export_replay_table(archives, *selection, {{"exported_by", "warpsmith " WARPSMITH_VERSION}});
   if (!table) return table.error();
+  for (const std::string& path : arguments.references) {
+    if (const Status status = add_references(path, *table); !status) return status.error();
+  }
   if (const Status status = table->save(arguments.out); !status) return status.error();
   fmt::print("{}: {} measurements of {} problems\n", arguments.out, table->size(), table->problems().size());
+  const auto problems = table->problems();
+  const auto referred = std::count_if(problems.begin(), problems.end(),
+                                      [&](const Problem& problem) { return table->reference_us(problem) > 0; });
+  if (referred > 0 && referred < static_cast<std::ptrdiff_t>(problems.size())) {
+    fmt::print("{} of {} problems have a baseline's time: training refers to the physical floor unless all have one\n",
+               referred, problems.size());
+  }
   if (spaces) print_unfinished(*table);
   return kExitOk;
 }
@@ -148,6 +173,8 @@ void add_dataset_command(CLI::App& app, Run& run) {
                      "the data directory");
   replay->add_option("--spaces", arguments->spaces,
                      "Declared spaces: their problems are held out, and of these only what was declared is taken");
+  replay->add_option("--references", arguments->references,
+                     "PREFIX-offline.csv of a survey, again for each: its tuned baselines are what speed-ups refer to");
   replay->add_option("--machine", arguments->machine, "Machine, where the archive knows several");
   replay->add_option("--target", arguments->target, "Target, where the archive knows several");
   replay->add_option("--threads", arguments->threads, "Thread count, where the archive knows several");

@@ -8,6 +8,7 @@
 
 #include "archive/archive.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli.h"
@@ -16,6 +17,7 @@
 #include "progress.h"
 #include "train/ablation.h"
 #include "train/config.h"
+#include "train/course.h"
 #include "train/learner.h"
 #include "train/trainer.h"
 
@@ -67,7 +69,8 @@ class TrainCommand {
   Result<OpenEnvironment> open(bool measuring) const;
   Result<int> train();
   Result<int> evaluate();
-  Result<std::vector<train::Arm>> arms() const;
+  // held_out: receives, of each model's file that says so, which problems were held out in its training.
+  Result<std::vector<train::Arm>> arms(std::vector<std::pair<std::string, std::string>>& held_out) const;
   Result<int> report_rows(const std::vector<train::AblationRow>& rows) const;
 
   const TrainArguments& arguments_;
@@ -95,10 +98,14 @@ Result<OpenEnvironment> TrainCommand::open(bool measuring) const {
   const std::string& name = arguments_.environment;
   if (name.empty()) return bad_input("--env is missing; accepted: replay:FILE, cpu, sm80, sm90");
   if (name.starts_with("replay:")) {
-    auto table = ReplayTable::load(name.substr(7));
+    const std::filesystem::path file = name.substr(7);
+    auto table = ReplayTable::load(file);
     if (!table) return table.error();
+    const auto text = read_file(file);
+    if (!text) return text.error();
+    // A run belongs to the table's contents, whatever the file is called.
     opened.environment = train::make_replay_environment(
-        std::move(*table), "replay:" + std::filesystem::path(name.substr(7)).filename().string());
+        std::move(*table), fmt::format("replay:{} {}", file.filename().string(), sha256_hex(*text).substr(0, 12)));
     return opened;
   }
   const auto target = parse_target(name);
@@ -174,7 +181,7 @@ Result<int> TrainCommand::train() {
 }
 
 // NAME, or NAME=MODEL[,none|random|buckets].
-Result<std::vector<train::Arm>> TrainCommand::arms() const {
+Result<std::vector<train::Arm>> TrainCommand::arms(std::vector<std::pair<std::string, std::string>>& held_out) const {
   std::vector<train::Arm> list;
   std::vector<std::string> names = arguments_.arms;
   if (names.empty()) names = train::built_in_arm_names();
@@ -198,6 +205,8 @@ Result<std::vector<train::Arm>> TrainCommand::arms() const {
     }
     auto model = embedded::load_shared_model(path);
     if (!model) return model.error();
+    const auto known = (*model)->metadata.find("held_out");
+    if (known != (*model)->metadata.end()) held_out.emplace_back(path, known->second);
     list.push_back(train::model_arm(text.substr(0, equals), std::move(*model), choice, config_.buckets()));
   }
   return list;
@@ -228,16 +237,25 @@ Result<int> TrainCommand::evaluate() {
   }
   if (arguments_.environment.empty() && !rows.empty()) return report_rows(rows);  // rows of other programs alone
   train::AblationOptions options;
-  auto list = arms();
-  if (!list) return list.error();
-  options.arms = std::move(*list);
   options.seeds = arguments_.seeds;
   options.first_seed = arguments_.first_seed;
   options.held_out_share = config_.held_out_share;
   options.smallest_space = arguments_.smallest_space;
   options.threads = config_.threads;
+  std::vector<std::pair<std::string, std::string>> held_out;
+  auto list = arms(held_out);
+  if (!list) return list.error();
+  options.arms = std::move(*list);
   auto opened = open(false);
   if (!opened) return opened.error();
+  const std::string here = train::held_out_digest(*opened->environment, config_.held_out_share);
+  for (const auto& [path, digest] : held_out) {
+    if (digest == here) continue;
+    return bad_input(
+        fmt::format("{} was trained with other problems held out than {} holds out: what it is compared on may "
+                    "have been taught",
+                    path, opened->environment->name()));
+  }
   ProgressLine line(arguments_.quiet);
   const auto ablation =
       train::run_ablation(options, *opened->environment, [&line](double share) { line.update(share, "evaluating"); });

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -18,13 +17,13 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "baseline_times.h"
 #include "bench_report.h"
 #include "bench_tables.h"
 #include "cli.h"
 #include "devices.h"
 #include "problem/grids.h"
 #include "progress.h"
-#include "report/csv.h"
 #include "report/speedup.h"
 #include "report/table.h"
 #include "search/conclude.h"
@@ -59,37 +58,6 @@ struct TuneArguments {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::string baseline_key(std::int64_t m, std::int64_t n, std::int64_t k, std::string_view layout) {
-  return fmt::format("{}x{}x{} {}", m, n, k, layout);
-}
-
-// Auto-tuned cuBLASLt's cold times of a survey's CSV file, by baseline_key(). Error: bad_input.
-Result<std::map<std::string, double>> load_baselines(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  const auto table = parse_csv(*text, path);
-  if (!table) return table.error();
-  std::map<std::string, double> times;
-  for (const CsvTable::Row& row : table->rows) {
-    const auto number = [&](std::string_view column) {
-      const auto at = table->column(column);
-      double value = 0;
-      if (!at) return value;
-      const std::string& cell = row.cells[*at];
-      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      return error == std::errc() && end == cell.data() + cell.size() ? value : 0.0;
-    };
-    for (const char* layout : {"nn", "tn"}) {
-      const double time_us = number(fmt::format("lt_auto_{}_us", layout));
-      if (!(time_us > 0)) continue;
-      times[baseline_key(static_cast<std::int64_t>(number("m")), static_cast<std::int64_t>(number("n")),
-                         static_cast<std::int64_t>(number("k")), layout)] = time_us;
-    }
-  }
-  if (times.empty()) return bad_input(fmt::format("{}: no times in columns lt_auto_nn_us and lt_auto_tn_us", path));
-  return times;
 }
 
 class TuneCommand {
@@ -241,12 +209,12 @@ Result<TuneOptions> TuneCommand::make_options(const std::vector<Problem>& list) 
   }
   std::map<std::string, double> given;
   if (!arguments_.baselines.empty()) {
-    auto loaded = load_baselines(arguments_.baselines);
+    auto loaded = load_baseline_times(arguments_.baselines);
     if (!loaded) return loaded.error();
     given = std::move(*loaded);
   }
   for (const Problem& problem : list) {
-    const auto found = given.find(baseline_key(problem.m, problem.n, problem.k, to_string(problem.layout)));
+    const auto found = given.find(baseline_key(problem));
     options.baseline_us.push_back(found != given.end() ? found->second : compared_baseline_us(problem, options));
     options.aims.push_back(kAims[size_bucket(problem.m, problem.n, problem.k)]);
   }

@@ -8,6 +8,7 @@
 #   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
 #   accuracy  errors beside cuBLASLt's, bench/shapes/accuracy.txt
 #   llm       bench/shapes/llm.txt, kernels chosen without having measured them
+#   references  bench/shapes/held-out.txt and off-grid.txt, likewise: the baselines' times for `dataset replay --references`
 # Default: grid accuracy llm. --limit: from start to end, packing included (default 570). The state is that of tune.sh
 # with survey.tar.xz. Results: ${OUT:-results/h200}/{survey.tar.xz (CSV files, summary, rows),grid-summary.json,
 # wisdom.jsonl,cache.tar.xz,survey.txt}. Exit codes: 0 all well, 1 not, 2 bad input, 3 nothing staged.
@@ -22,7 +23,7 @@ source "$here/steps.sh"
 source "$here/state.sh"
 limit=570 state=$root/build/tune-state
 read_options "limit state" "$@"
-known_steps "grid server accuracy llm" "${words[@]}"
+known_steps "grid server accuracy llm references" "${words[@]}"
 steps=("${words[@]}")
 ((${#steps[@]})) || steps=(grid accuracy llm)
 readonly packing_seconds=20 longest_shape_seconds=20
@@ -53,6 +54,10 @@ survey() {
 grid() { survey grid --grid cuda-l2 --modes offline,call --write-wisdom "$out/wisdom.jsonl"; }
 server() { survey grid --grid cuda-l2 --modes server --shuffle; }
 accuracy() { survey grid --shapes "$shapes/accuracy.txt" --modes accuracy; }
+references() {
+  cat "$shapes/held-out.txt" "$shapes/off-grid.txt" >"$scratch/references.txt"
+  survey references --shapes "$scratch/references.txt" --unmeasured
+}
 llm() {
   survey llm --shapes "$shapes/llm.txt" --unmeasured
   [[ ! -f $work/llm-offline.csv ]] || mv "$work/llm-offline.csv" "$work/llm-shapes.csv"

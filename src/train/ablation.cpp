@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "model/estimate.h"
 #include "policy/evolution.h"
+#include "search/starting_points.h"
 #include "train/course.h"
 
 namespace warpsmith::train {
@@ -115,11 +116,13 @@ PolicyContext context_of(const AblationTask& task, std::uint64_t seed) {
   return context;
 }
 
+// Where a search begins, the performance model's ranks among them.
 std::vector<Recipe> starts_of(const AblationTask& task) {
-  std::vector<Recipe> starts;
-  for (const Family* family : context_of(task, 0).families) {
-    for (Recipe& recipe : family->starting_points(task.problem, *task.machine)) starts.push_back(std::move(recipe));
-  }
+  const auto families = context_of(task, 0).families;
+  std::vector<Recipe> starts = find_starting_points(task.problem, *task.machine, task.target).all();
+  std::erase_if(starts, [&](const Recipe& recipe) {
+    return std::find(families.begin(), families.end(), &recipe.family()) == families.end();
+  });
   return starts;
 }
 
@@ -254,6 +257,7 @@ Result<Ablation> run_ablation(const AblationOptions& options, Environment& envir
   TrainConfig config;
   config.held_out_share = options.held_out_share;
   const Course course(environment, config);
+  if (!course.status()) return course.status().error();
   std::vector<Problem> training;
   for (std::size_t i = 0; i < course.size(); ++i) training.push_back(course.problem(i));
   Ablation ablation;
@@ -266,13 +270,15 @@ Result<Ablation> run_ablation(const AblationOptions& options, Environment& envir
       ablation.left_out.push_back(fmt::format("{}: {} of {} recipes", to_string(problem), space.size(), needed));
       continue;
     }
+    const auto reference_us = environment.reference_us(problem);
+    if (!reference_us) return reference_us.error();
     Prepared prepared{{problem,
                        &environment.machine(),
                        environment.target(),
                        std::move(space),
                        course.neighbours_of(problem),
                        {},
-                       environment.reference_us(problem)},
+                       *reference_us},
                       known.front().time_us};
     for (const std::size_t i : nearest(problem, training, 32)) {
       if (!course.known(i).empty()) prepared.task.nearest.push_back(course.known(i).front().recipe);

@@ -45,6 +45,12 @@ std::vector<Problem> held_out_problems(const Environment& environment, double sh
   return chosen;
 }
 
+std::string held_out_digest(const Environment& environment, double share) {
+  std::set<std::string> texts;
+  for (const Problem& problem : held_out_problems(environment, share)) texts.insert(to_string(problem));
+  return sha256_hex(fmt::format("{}", fmt::join(texts, "\n"))).substr(0, 12);
+}
+
 std::vector<std::size_t> nearest(const Problem& problem, const std::vector<Problem>& among, std::size_t count) {
   std::vector<std::pair<double, std::size_t>> ranked;
   for (std::size_t i = 0; i < among.size(); ++i) {
@@ -67,7 +73,12 @@ Course::Course(Environment& environment, const TrainConfig& config) : environmen
     Lesson lesson;
     lesson.problem = problem;
     lesson.known = environment.known(problem);
-    lesson.reference_us = environment.reference_us(problem);
+    const auto reference_us = environment.reference_us(problem);
+    if (!reference_us) {
+      status_ = reference_us.error();
+      return;
+    }
+    lesson.reference_us = *reference_us;
     // Every so many of the ranking, so that the pool holds fast and slow ones.
     const std::size_t count = std::min(kPoolFromKnown, lesson.known.size());
     for (std::size_t i = 0; i < count; ++i) {

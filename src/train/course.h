@@ -16,6 +16,8 @@ namespace warpsmith::train {
 // A held-out problem is never trained on and never shown. Declared by the environment, or else a share of the shapes,
 // chosen by a hash of m, n and k. The shape is held out in all layouts.
 std::vector<Problem> held_out_problems(const Environment& environment, double share);
+// What tells these problems apart from others: 12 hexadecimal digits. In a model's metadata as "held_out".
+std::string held_out_digest(const Environment& environment, double share);
 
 // Training problems nearest to `problem`, itself left out: distance in log2 of m, n and k; another layout, element or
 // scaling is further.
@@ -24,6 +26,8 @@ std::vector<std::size_t> nearest(const Problem& problem, const std::vector<Probl
 class Course {
  public:
   Course(Environment& environment, const TrainConfig& config);
+  // Error: as of Environment::reference_us; then the course is of no use.
+  const Status& status() const { return status_; }
 
   std::size_t size() const { return lessons_.size(); }
   const Problem& problem(std::size_t index) const { return lessons_[index].problem; }
@@ -68,6 +72,7 @@ class Course {
 
   Environment& environment_;
   const TrainConfig& config_;
+  Status status_ = ok_status();
   const embedded::Vocabulary& vocabulary_ = embedded::Vocabulary::standard();
   std::shared_ptr<embedded::ScopeBook> book_ = std::make_shared<embedded::ScopeBook>();
   std::vector<Lesson> lessons_;

@@ -14,7 +14,7 @@
 
 namespace warpsmith::train {
 
-// An accepted recipe that is known beforehand.
+// A recipe that is known beforehand to pass the gates.
 struct KnownRecipe {
   Recipe recipe;
   double time_us = 0;
@@ -34,7 +34,8 @@ class Environment {
   // Recipes of the problem's declared space; 0: none was declared. With fewer in space(), measuring is not finished.
   virtual std::size_t declared(const Problem& /*problem*/) const { return 0; }
   // The time that speed-ups refer to, and what it is: "baseline" (the fastest of the problem's layout) or "floor".
-  virtual double reference_us(const Problem& problem) = 0;
+  // Error: environment, where it has to be measured and cannot.
+  virtual Result<double> reference_us(const Problem& problem) = 0;
   virtual std::string reference_kind() const = 0;
   // One measurement each, in order. Error: environment.
   virtual Result<std::vector<Measured>> measure(const Problem& problem, const std::vector<Recipe>& recipes,

@@ -1,8 +1,10 @@
 // The live environment: the search's trials, the archive as memory.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
-#include "policy/embedded/model_policy.h"
+#include "search/conclude.h"
 #include "search/trials.h"
 #include "train/environment.h"
 
@@ -33,19 +35,16 @@ class LiveEnvironment : public Environment {
   }
 
   // The fastest baseline of the problem's layout, measured once.
-  double reference_us(const Problem& problem) override {
+  Result<double> reference_us(const Problem& problem) override {
     const std::string key = to_string(problem);
     if (const auto found = references_.find(key); found != references_.end()) return found->second;
-    double fastest_us = 0;
-    if (const auto measured = evaluator_.baselines(problem, {0.05, 5})) {
-      const std::string layout(to_string(problem.layout));
-      for (const Measurement& subject : *measured) {
-        const double time_us = subject.cold.median_us;
-        if (subject.subject.find("-" + layout) == std::string::npos || !(time_us > 0)) continue;
-        if (fastest_us == 0 || time_us < fastest_us) fastest_us = time_us;
-      }
+    const auto measured = evaluator_.baselines(problem, {0.05, 5});
+    if (!measured) return measured.error();
+    const Measurement* fastest = fastest_of(*measured, to_string(problem.layout));
+    if (fastest == nullptr || !(fastest->cold.median_us > 0)) {
+      return environment_error(fmt::format("no baseline of {} could be timed, and rewards refer to it", key));
     }
-    return references_[key] = embedded::reference_time_us(problem, machine(), fastest_us);
+    return references_[key] = fastest->cold.median_us;
   }
 
   std::string reference_kind() const override { return "baseline"; }
@@ -67,6 +66,9 @@ class LiveEnvironment : public Environment {
       if (const Status status = keep(problem, trial); !status) return status.error();
       Measured measured{std::string(trial.verdict.kind()), std::nullopt, 0};
       if (const auto* accepted = trial.verdict.accepted()) measured.time_us = accepted->measurement.cold.median_us;
+      // A kernel that is stopped for being slow has passed all gates.
+      const auto* slow = std::get_if<verdict::TooSlow>(&trial.verdict.outcome);
+      if (slow != nullptr && slow->time_us > 0) measured.time_us = slow->time_us;
       for (const GateResult& gate : trial.verdict.gates) {
         if (!gate.gate.starts_with("bound/")) continue;
         if (gate.worst_error > measured.difference) measured.difference = gate.worst_error;

@@ -9,9 +9,15 @@ namespace warpsmith::train {
 
 namespace {
 
+// A kernel that is stopped for being slow has passed all gates.
+std::optional<double> time_if_known(const verdict::TooSlow& slow) {
+  return slow.time_us > 0 ? std::optional(slow.time_us) : std::nullopt;
+}
+
 Measured to_measured(const Verdict& verdict) {
   Measured measured{std::string(verdict.kind()), std::nullopt, 0};
   if (const auto* accepted = verdict.accepted()) measured.time_us = accepted->measurement.cold.median_us;
+  if (const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome)) measured.time_us = time_if_known(*slow);
   for (const GateResult& gate : verdict.gates) measured.difference = std::max(measured.difference, gate.worst_error);
   return measured;
 }
@@ -53,7 +59,7 @@ class ReplayEnvironment : public Environment {
 
   std::size_t declared(const Problem& problem) const override { return table_.declared(problem); }
 
-  double reference_us(const Problem& problem) override {
+  Result<double> reference_us(const Problem& problem) override {
     const double known_us = all_have_references_ ? table_.reference_us(problem) : 0;
     return embedded::reference_time_us(problem, table_.machine(), known_us);
   }

@@ -11,7 +11,7 @@ namespace warpsmith::train {
 // What became of one output.
 struct Measured {
   std::string kind;               // Verdict::kind()
-  std::optional<double> time_us;  // of accepted ones
+  std::optional<double> time_us;  // of what passed the gates, too-slow ones among them
   double difference = 0;          // largest |out_fp32 - out| over the gate's bound; 0: exact, or not recorded
 };
 

@@ -88,6 +88,7 @@ class Run {
 };
 
 Status Run::begin() {
+  if (!course_.status()) return course_.status().error();
   if (course_.size() == 0) return bad_input(fmt::format("{} leaves no problem to train on", environment_.name()));
   const bool known = std::filesystem::exists(file("checkpoint.safetensors"));
   if (known && !options_.resume) {
@@ -242,6 +243,7 @@ Status Run::save() {
                     {"machine", environment_.machine().id()},
                     {"target", std::string(to_string(environment_.target()))},
                     {"reference", environment_.reference_kind()},
+                    {"held_out", held_out_digest(environment_, config_.held_out_share)},
                     {"config", state_.config.dump()}};
   if (const Status status = embedded::save_model(file("model.safetensors"), model, embedded::TensorFormat::f32);
       !status) {

@@ -17,11 +17,42 @@
 
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "policy/embedded/transformer.h"
+#include "policy/embedded/vocabulary.h"
 
 namespace warpsmith {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kSlowRecipe = "tiny tile=16x16x64 warps=1x1x1";
+constexpr const char* kFastRecipe = "sm90 tile=256x128x64 stages=4";
+
+// A table of 64x64x64, where the slow recipe takes 2 us and the fast one 1.
+void write_rank_table(const fs::path& path) {
+  const auto machine = nlohmann::json{{"name", "NVIDIA H200"},
+                                      {"kind", "cuda"},
+                                      {"compute_capability", 90},
+                                      {"units", 132},
+                                      {"smem_bytes_per_block", 232448}};
+  const auto entry = [](const char* recipe, double cold_us) {
+    return nlohmann::json{{"problem", "64x64x64 tn f16 f32"},
+                          {"recipe", recipe},
+                          {"kind", "accepted"},
+                          {"cold_us", cold_us},
+                          {"warm_us", cold_us}}
+               .dump() +
+           "\n";
+  };
+  std::ofstream(path) << nlohmann::json{{"warpsmith_replay", 1},
+                                        {"machine", machine},
+                                        {"target", "sm90"},
+                                        {"threads", 1},
+                                        {"provenance", nlohmann::json::object()}}
+                             .dump()
+                      << "\n"
+                      << entry(kSlowRecipe, 2.0) << entry(kFastRecipe, 1.0);
+}
 
 class Cli : public ::testing::Test {
  protected:
@@ -96,6 +127,23 @@ TEST_F(Cli, TrainRefusesWhatItCannotDo) {
   expect_refused({"train", "--evaluate", "--env", "replay:/nonexistent", "--arm", "magic"}, 2, "unknown arm 'magic'");
   expect_refused({"train", "--config", "/nonexistent.json", "--print-config"}, 3, "/nonexistent.json");
   expect_refused({"train", "--output", run, "--env", "replay:/nonexistent", "--torch-module", "x"}, 3, "/nonexistent");
+}
+
+TEST_F(Cli, ComparesNoModelThatMayHaveBeenTaughtWhatIsHeldOut) {
+  const fs::path table = home_ / "table.jsonl", file = home_ / "model.safetensors";
+  write_rank_table(table);
+  const auto& vocabulary = embedded::Vocabulary::standard();
+  embedded::Model model;
+  model.shape.vocabulary = vocabulary.size();
+  model.shape.layers = 1;
+  model.shape.width = model.shape.hidden = 16;
+  model.shape.heads = 2;
+  model.weights = embedded::initial_weights(model.shape, vocabulary, 1);
+  model.version = vocabulary.version();
+  model.metadata = {{"held_out", "000000000000"}};
+  ASSERT_TRUE(embedded::save_model(file, model, embedded::TensorFormat::f32).ok());
+  expect_refused({"train", "--evaluate", "--env", "replay:" + table.string(), "--arm", "m=" + file.string()}, 2,
+                 "other problems held out");
 }
 
 TEST_F(Cli, BenchesAWisdomFilesKernels) {
@@ -277,35 +325,6 @@ TEST_F(Cli, SweepsDeclaredSpacesIntoATable) {
   EXPECT_EQ(sweep(recorded).status.exit_code, 2);
 }
 
-constexpr const char* kSlowRecipe = "tiny tile=16x16x64 warps=1x1x1";
-constexpr const char* kFastRecipe = "sm90 tile=256x128x64 stages=4";
-
-// A table of 64x64x64, where the slow recipe takes 2 us and the fast one 1.
-void write_rank_table(const fs::path& path) {
-  const auto machine = nlohmann::json{{"name", "NVIDIA H200"},
-                                      {"kind", "cuda"},
-                                      {"compute_capability", 90},
-                                      {"units", 132},
-                                      {"smem_bytes_per_block", 232448}};
-  const auto entry = [](const char* recipe, double cold_us) {
-    return nlohmann::json{{"problem", "64x64x64 tn f16 f32"},
-                          {"recipe", recipe},
-                          {"kind", "accepted"},
-                          {"cold_us", cold_us},
-                          {"warm_us", cold_us}}
-               .dump() +
-           "\n";
-  };
-  std::ofstream(path) << nlohmann::json{{"warpsmith_replay", 1},
-                                        {"machine", machine},
-                                        {"target", "sm90"},
-                                        {"threads", 1},
-                                        {"provenance", nlohmann::json::object()}}
-                             .dump()
-                      << "\n"
-                      << entry(kSlowRecipe, 2.0) << entry(kFastRecipe, 1.0);
-}
-
 // Entries of 64x64x64 with the fast recipe and of a near shape with the slow one.
 void write_rank_wisdom(const fs::path& path, const char* machine) {
   const auto entry = [](const char* problem, const char* recipe) {
@@ -350,6 +369,26 @@ TEST_F(Cli, RankJudgesTheLibrarysChoice) {
   write_rank_wisdom(wisdom, "NVIDIA H100");
   expect_refused({"rank", "--against", table.string(), "--wisdom", wisdom.string()}, 2,
                  "is of another machine or target");
+}
+
+TEST_F(Cli, TakesReferencesFromASurvey) {
+  const fs::path table = home_ / "table.jsonl", archive = home_ / "archive.sqlite", survey = home_ / "grid-offline.csv",
+                 again = home_ / "again.jsonl";
+  write_rank_table(table);
+  ASSERT_EQ(run({"dataset", "import", "--replay", table.string(), "--archive", archive.string()}).status.exit_code, 0);
+  std::ofstream(survey) << "m,n,k,lt_auto_nn_us,lt_auto_tn_us\n64,64,64,2.5,1.5\n64,64,128,,9\n";
+  const std::vector<std::string> command = {"dataset", "replay",       "--archive",   archive.string(),
+                                            "--out",   again.string(), "--references"};
+  auto with = command;
+  with.push_back(survey.string());
+  const ProcessOutput output = run(with);
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  std::ifstream lines(again);
+  std::string header;
+  std::getline(lines, header);
+  EXPECT_EQ(nlohmann::json::parse(header).at("references"), (nlohmann::json{{"64x64x64 tn f16 f32", 1.5}}));
+  with.back() = table.string();
+  EXPECT_EQ(run(with).status.exit_code, 2);
 }
 
 TEST_F(Cli, RankComparesWithMeasurements) {

@@ -26,7 +26,22 @@ TEST(ReplayEnvironment, AnswersFromTheTable) {
   EXPECT_EQ((*measured)[0].time_us, known[0].time_us);
   EXPECT_GT((*measured)[0].difference, 0);
   EXPECT_FALSE((*measured)[1].time_us);
-  EXPECT_GT(replay->reference_us(problem), 0);
+  EXPECT_GT(replay->reference_us(problem).value(), 0);
+}
+
+TEST(ReplayEnvironment, TooSlowIsRightAndHasATime) {
+  ReplayTable table = testing::landscape_table(testing::small_grid(), 5);
+  const Problem problem = table.problems().front();
+  Recipe slow = table.recipes(problem).front();
+  for (int choice = 0; table.contains(problem, slow); ++choice)
+    slow.set_choice(slow.size() - 1 - choice / 2, choice % 2);
+  ASSERT_TRUE(table.add(problem, to_string(slow), {"too-slow", 1e6, std::nullopt}).ok());
+  const auto replay = make_replay_environment(std::move(table), "landscape");
+  const auto measured = replay->measure(problem, {slow}, 0);
+  ASSERT_TRUE(measured.ok());
+  EXPECT_EQ(measured->front().kind, "too-slow");
+  EXPECT_EQ(measured->front().time_us, 1e6);
+  EXPECT_EQ(replay->known(problem).back().recipe, slow);
 }
 
 TEST(Course, KeepsHeldOutProblemsOut) {

@@ -245,6 +245,7 @@ TEST_F(TrainerTest, AllStagesRunLearnAndLeaveTheirFiles) {
   const auto model = embedded::load_model(directory_ / "whole" / "model.safetensors", vocabulary());
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ(model->metadata.at("stage"), "contrastive 4");
+  EXPECT_EQ(model->metadata.at("held_out").size(), 12u);
 
   // What exists is not overwritten.
   const auto again = run(options("whole", config));
