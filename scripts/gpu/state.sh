@@ -60,6 +60,7 @@ unpack_state() {
   local from=$1
   if compgen -G "$from/archive.sqlite.xz.*" >/dev/null; then
     cat "$from"/archive.sqlite.xz.* | xz -dc >"$archive" || return 3
+    [[ ! -f $from/archive.sqlite-wal.xz ]] || xz -dc "$from/archive.sqlite-wal.xz" >"$archive-wal" || return 3
     printf 'archive: %d bytes brought along\n' "$(stat -c %s "$archive")"
   fi
   if [[ -f $from/wisdom.jsonl ]]; then
@@ -83,6 +84,10 @@ known_times() {
 # pack_archive: into $out, in pieces.
 pack_archive() {
   [[ -f $archive ]] || return 0
+  # What a program that was killed had committed lies in the write-ahead log beside it.
+  python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()' "$archive" \
+    || printf 'archive: its write-ahead log could not be merged; the log is packed beside it\n'
+  [[ ! -s $archive-wal ]] || xz -zc "$archive-wal" >"$out/archive.sqlite-wal.xz"
   rm -f -- "$out"/archive.sqlite.xz.*
   xz -zc "$archive" | split -d -b "$piece_bytes" - "$out/archive.sqlite.xz."
   printf 'archive: %d bytes, packed %d in %d pieces\n' "$(stat -c %s "$archive")" \
