@@ -8,12 +8,13 @@ makes half as many measurements, from nothing. The fastest kernels of both are t
 each: times of a search are minutes apart from the other's, and the best of many is a lucky one. A row: shape, seed,
 evolution's measurements, the times of both kernels then (medians), and after how many measurements the model had found
 its own where that is within the tolerance of evolution's (empty: it is not). Rows that the file has are kept: a run that
-was interrupted goes on. Run it on an otherwise idle machine.
+was interrupted goes on; rows of another model or machine are refused. Run it on an otherwise idle machine.
 Exit code 1 when the median of the shares of measurements is above one half, 2 for bad input.
 """
 import argparse
 import csv
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -25,7 +26,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = ["m", "n", "k", "seed", "evolution_measurements", "evolution_us", "model_us", "model_measurements", "threads",
-           "evolution_recipe", "model_recipe", "machine", "date"]
+           "evolution_recipe", "model_recipe", "machine", "model", "date"]
 TURNS = 7
 
 
@@ -89,8 +90,13 @@ def compare(arguments, shape, seed):
     evolution_us, model_us = time_in_turns(arguments.warpsmith, shape, [evolution_recipe, model_recipe])
     reached = needed if model_us <= evolution_us * (1 + arguments.tolerance) else ""
     return dict(zip(COLUMNS, [*shape, seed, len(evolved), f"{evolution_us:.4f}", f"{model_us:.4f}", reached, threads,
-                              evolution_recipe, model_recipe, machine,
+                              evolution_recipe, model_recipe, machine, digest(arguments.model),
                               datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")]))
+
+
+def digest(path):
+    """Of a file, 12 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:12]
 
 
 def summary(rows):
@@ -122,6 +128,11 @@ def main():
     if arguments.out.exists():
         with arguments.out.open() as lines:
             rows = list(csv.DictReader(lines))
+    others = {row["model"] for row in rows} - {digest(arguments.model)}
+    if others:
+        print(f"cpu_policy: {arguments.out} has rows of model {others.pop()}, and {arguments.model} is "
+              f"{digest(arguments.model)}; give another --out", file=sys.stderr)
+        return 2
     known = {tuple(int(row[column]) for column in COLUMNS[:4]) for row in rows}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(1, arguments.seeds + 1):
@@ -129,6 +140,10 @@ def main():
             if (*shape, seed) in known:
                 continue
             row = compare(arguments, shape, seed)
+            if rows and (row["machine"], row["threads"]) != (rows[0]["machine"], int(rows[0]["threads"])):
+                print(f"cpu_policy: {arguments.out} has rows of {rows[0]['machine']} with {rows[0]['threads']} threads, and "
+                      f"this is {row['machine']} with {row['threads']}; give another --out", file=sys.stderr)
+                return 2
             rows.append(row)
             with arguments.out.open("a", newline="") as lines:
                 writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n")

@@ -48,7 +48,18 @@ class Judge:
         return json.loads(self.process.stdout.readline())["problems"]
 
 
+def shapes_of(path):
+    lines = (line.split("#")[0].split() for line in path.read_text().splitlines())
+    return {tuple(map(int, words)) for words in lines if words}
+
+
+# Policies are compared on these, the model's ranking among them.
+COMPARED = shapes_of(ROOT / "bench/shapes/held-out.txt")
+
+
 def held_out(problem):
+    if (problem["m"], problem["n"], problem["k"]) in COMPARED:
+        return True
     digest = hashlib.sha256("{m}x{n}x{k}".format(**problem).encode()).digest()
     return digest[0] % 5 == 0
 

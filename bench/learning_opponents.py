@@ -31,18 +31,25 @@ STRATEGIES = ["random_sample", "genetic_algorithm", "simulated_annealing", "gree
               "firefly_algorithm", "diff_evo", "basinhopping", "dual_annealing", "minimize", "ordered_greedy_mls"]
 
 
-IDLE_SECONDS = 1  # a strategy that evaluates nothing new for so long has ended; evaluating takes microseconds
+# A strategy that asks so often for what it knows has ended: some never end on a space that they have exhausted.
+IDLE_QUESTIONS = 5_000
+# One that asks for nothing at all in so long hangs; that depends on the machine, so it is reported.
+HUNG_SECONDS = 120
 
 
-class TimeUp(BaseException):
+class Ended(BaseException):
     """A strategy finds nothing new."""
 
 
-def time_up(*_):
-    raise TimeUp
+class Hung(BaseException):
+    """A strategy asks for nothing."""
 
 
-signal.signal(signal.SIGALRM, time_up)
+def hung(*_):
+    raise Hung
+
+
+signal.signal(signal.SIGALRM, hung)
 
 
 def load(path):
@@ -53,7 +60,8 @@ def load(path):
         for line in lines:
             if line.strip():
                 row = json.loads(line)
-                time_us = row.get("cold_us") if row["kind"] == "accepted" else None
+                # What is too slow has passed the gates.
+                time_us = row.get("cold_us") if row["kind"] in ("accepted", "too-slow") else None
                 rows.setdefault(row["problem"], []).append((row["recipe"], time_us))
     return header, {p: r for p, r in rows.items() if any(t for _, t in r)}
 
@@ -95,9 +103,21 @@ class KernelTuner:
         self.keys = self.cache["tune_params_keys"]
         # The space is what was recorded, not the product of all values.
         interface.Searchspace = lambda *_, **__: Searchspace(None, None, None, from_cache=self.cache)
-        # What is evaluated is noted as it happens: some strategies never end on a space that they have exhausted.
+        # What is evaluated is noted as it happens. Questions are counted where strategies ask them: an answer that is
+        # known does not reach the runner.
         from kernel_tuner.runners.simulation import SimulationRunner
-        self.evaluated, self.seen = [], set()
+        from kernel_tuner.strategies.common import CostFunc
+        self.evaluated, self.seen, self.idle = [], set(), 0
+        if not hasattr(CostFunc, "plain_call"):
+            CostFunc.plain_call = CostFunc.__call__
+
+        def ask(cost, *arguments, **named):
+            self.idle += 1
+            if self.idle > IDLE_QUESTIONS:
+                raise Ended
+            return cost.plain_call(*arguments, **named)
+
+        CostFunc.__call__ = ask
         if not hasattr(SimulationRunner, "plain_run"):
             SimulationRunner.plain_run = SimulationRunner.run
 
@@ -109,32 +129,37 @@ class KernelTuner:
                     continue
                 self.seen.add(key)
                 self.evaluated.append(result)
-                signal.setitimer(signal.ITIMER_REAL, IDLE_SECONDS)
+                self.idle = 0
+                signal.setitimer(signal.ITIMER_REAL, HUNG_SECONDS)
             return results
 
         SimulationRunner.run = run
 
     def run(self, strategy, seed):
-        """Times in us of the first evaluations, in order; None where rejected."""
+        """Times in us of the first evaluations, in order; None where rejected. Error: TimeoutError where it hangs."""
         import numpy
         random.seed(seed)
         numpy.random.seed(seed)
-        self.evaluated, self.seen = [], set()
-        signal.setitimer(signal.ITIMER_REAL, 10 * IDLE_SECONDS)  # until the first
+        self.evaluated, self.seen, self.idle = [], set(), 0
+        signal.setitimer(signal.ITIMER_REAL, HUNG_SECONDS)
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self.interface.tune_kernel(
                     **self.arguments, cache=self.cache_file, simulation_mode=True, strategy=strategy,
                     strategy_options={"max_fevals": COUNTS[-1]}, quiet=True, verbose=False)
-        except TimeUp:
+        except Ended:
             pass
+        except Hung:
+            raise TimeoutError(f"asked for nothing in {HUNG_SECONDS} s") from None
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         times = []
         for result in self.evaluated:
             time = result["time"]
             times.append(1e3 * time if isinstance(time, (int, float)) and math.isfinite(time) else None)
+        if not times:
+            raise RuntimeError("evaluated nothing")
         return times
 
 

@@ -41,8 +41,15 @@ done
 warpsmith=${WARPSMITH:-$root/build/release/bin/warpsmith}
 [[ -x $warpsmith ]] || { echo "ablation: no program at $warpsmith; build it, or name it in WARPSMITH" >&2 && exit 3; }
 mkdir -p "$work" "$out"
+# What is in the work directory belongs to these inputs.
+inputs=$({ cat "$table" "$config" && echo "$smallest"; } | sha256sum | cut -c 1-12)
+if [[ -f $work/inputs && $(<"$work/inputs") != "$inputs" ]]; then
+  echo "ablation: $work holds results of another table, configuration or --smallest-space; name another --work" >&2
+  exit 2
+fi
+echo "$inputs" >"$work/inputs"
 if [[ $table == *.xz ]]; then
-  [[ $work/table.jsonl -nt $table ]] || { xz -dc "$table" >"$work/table.new" && mv "$work/table.new" "$work/table.jsonl"; }
+  xz -dc "$table" >"$work/table.new" && mv "$work/table.new" "$work/table.jsonl"
   table=$work/table.jsonl
 fi
 
@@ -90,7 +97,10 @@ phase "${second[@]}"
 phase "${third[@]}"
 
 merged=()
-printf '{"threads": %d}\n' "$jobs" >"$work/evaluate.json"
+python3 - "$config" "$jobs" >"$work/evaluate.json" <<'EOF'
+import json, sys
+print(json.dumps({**json.load(open(sys.argv[1])), "threads": int(sys.argv[2])}))
+EOF
 for ((seed = 1; seed <= seeds; ++seed)); do
   csv=$work/compared-$seed.csv
   merged+=(--add-csv "$csv")
