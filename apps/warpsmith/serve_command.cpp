@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/paths.h"
@@ -113,15 +115,24 @@ Status open(const ServeArguments& arguments, serve::ServerOptions& options) {
   return problem ? ok_status() : Status(problem.error());
 }
 
+// One line.
+std::string waiting_elsewhere(const std::map<std::string, std::int64_t>& elsewhere) {
+  std::string sites;
+  for (const auto& [site, count] : elsewhere)
+    sites += fmt::format("{}{} for {}", sites.empty() ? "" : "; ", count, site);
+  return fmt::format("candidates in the queue that wait for other machines, targets or numbers of threads: {}", sites);
+}
+
 Result<int> serve_devices(const ServeArguments& arguments) {
   serve::ServerOptions options;
   if (const Status status = fill(arguments, options); !status) return status.error();
   if (const Status status = open(arguments, options); !status) return status.error();
   const bool open_to_all = !options.service.token;
-  const auto started = [&](int port) {
+  const auto started = [&](const serve::Started& server) {
     if (arguments.quiet) return;
+    if (!server.elsewhere.empty()) fmt::print(stderr, "{}\n", waiting_elsewhere(server.elsewhere));
     const bool v6 = arguments.host.find(':') != std::string::npos;
-    fmt::print("listening on http://{}{}{}:{} ({})\n", v6 ? "[" : "", arguments.host, v6 ? "]" : "", port,
+    fmt::print("listening on http://{}{}{}:{} ({})\n", v6 ? "[" : "", arguments.host, v6 ? "]" : "", server.port,
                open_to_all ? "no token" : "token needed");
     std::fflush(stdout);
   };

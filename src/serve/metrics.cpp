@@ -74,6 +74,8 @@ std::string Metrics::text(const Gauges& gauges) const {
     text += fmt::format("warpsmith_queue{{device=\"{}\",state=\"queued\"}} {}\n", device, counts.first);
     text += fmt::format("warpsmith_queue{{device=\"{}\",state=\"running\"}} {}\n", device, counts.second);
   }
+  text += header("queue_elsewhere", "gauge", "Candidates that wait for other machines, targets or numbers of threads.");
+  text += fmt::format("warpsmith_queue_elsewhere {}\n", gauges.elsewhere);
   text += header("connections", "gauge", "Open connections.");
   text += fmt::format("warpsmith_connections {}\n", gauges.connections);
   text += header("draining", "gauge", "1 from the signal to end until the end.");

@@ -21,6 +21,7 @@ class Metrics {
 
   struct Gauges {
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> queues;  // by device: waiting, running
+    std::int64_t elsewhere = 0;                                           // jobs that wait for servers of other sites
     std::int64_t connections = 0;
     bool draining = false;
   };

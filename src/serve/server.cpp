@@ -16,7 +16,8 @@ constexpr std::chrono::milliseconds kPoll{20};
 constexpr double kLastAnswersSeconds = 5;  // for answers that are on their way
 }  // namespace
 
-Status run_server(ServerOptions options, const std::function<void(int)>& started, const std::atomic<bool>& stop) {
+Status run_server(ServerOptions options, const std::function<void(const Started&)>& started,
+                  const std::atomic<bool>& stop) {
   ServiceOptions& chosen = options.service;
   chosen.site.machine = options.devices.front().evaluator->machine();
   chosen.site.target = options.target;
@@ -24,8 +25,10 @@ Status run_server(ServerOptions options, const std::function<void(int)>& started
   for (const OpenedDevice& device : options.devices) chosen.devices.push_back(device.name);
   auto archive = Archive::open(options.archive);
   if (!archive) return archive.error();
-  auto store = Store::open(options.queue, chosen.devices);
+  auto store = Store::open(options.queue, chosen.site, chosen.devices);
   if (!store) return store.error();
+  const auto elsewhere = (*store)->elsewhere();
+  if (!elsewhere) return elsewhere.error();
   const Compiler compiler({.cache = options.cache});
   Metrics metrics;
   std::vector<ServedDevice> devices;
@@ -38,7 +41,7 @@ Status run_server(ServerOptions options, const std::function<void(int)>& started
   auto http = HttpServer::start(options.http, service);
   if (!http) return http.error();
   service.count_connections([server = http->get()] { return server->connections(); });
-  started((*http)->port());
+  started({(*http)->port(), *elsewhere});
   while (!stop) std::this_thread::sleep_for(kPoll);
   service.begin_drain();
   dispatcher->drain(options.drain_seconds);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +35,13 @@ struct ServerOptions {
   double drain_seconds = 30;
 };
 
-// Serves until `stop` is set, then drains. `started` is told the port.
-Status run_server(ServerOptions options, const std::function<void(int port)>& started, const std::atomic<bool>& stop);
+struct Started {
+  int port = 0;
+  std::map<std::string, std::int64_t> elsewhere;  // jobs of the queue that wait for other sites (Store::elsewhere())
+};
+
+// Serves until `stop` is set, then drains.
+Status run_server(ServerOptions options, const std::function<void(const Started&)>& started,
+                  const std::atomic<bool>& stop);
 
 }  // namespace warpsmith::serve

@@ -184,6 +184,9 @@ void Service::health(const HttpRequest&, const Reply& reply) {
 void Service::show_metrics(const HttpRequest&, const Reply& reply) {
   Metrics::Gauges gauges;
   if (auto counts = store_.counts()) gauges.queues = std::move(*counts);
+  if (const auto elsewhere = store_.elsewhere()) {
+    for (const auto& [site, count] : *elsewhere) gauges.elsewhere += count;
+  }
   gauges.connections = connections_ ? connections_() : 0;
   gauges.draining = draining_;
   reply({200, metrics_.text(gauges), "text/plain; version=0.0.4"});

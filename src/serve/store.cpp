@@ -24,7 +24,7 @@ using sqlite::DatabaseError;
 using sqlite::Statement;
 
 constexpr std::int64_t kApplicationId = 0x77737131;  // "wsq1"
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 constexpr double kNever = 1e300;  // a deadline that sorts behind all others
 
 constexpr const char* kSchema = R"sql(
@@ -44,8 +44,11 @@ CREATE TABLE jobs(
   measured INTEGER NOT NULL,
   accepted REAL NOT NULL,
   finished REAL,
-  outcome TEXT NOT NULL);
-CREATE INDEX jobs_in_order ON jobs(state, device, priority DESC, deadline, seq);
+  outcome TEXT NOT NULL,
+  machine TEXT NOT NULL DEFAULT '',
+  target TEXT NOT NULL DEFAULT '',
+  threads INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX jobs_by_site ON jobs(state, machine, target, threads, device, priority DESC, deadline, seq);
 CREATE TABLE baselines(
   machine TEXT NOT NULL,
   problem TEXT NOT NULL,
@@ -53,6 +56,18 @@ CREATE TABLE baselines(
   name TEXT NOT NULL,
   PRIMARY KEY(machine, problem));
 )sql";
+
+// Version 1 knew no sites. What it holds gets one by its identity (adopt()).
+constexpr const char* kFromVersion1 = R"sql(
+ALTER TABLE jobs ADD COLUMN machine TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN target TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN threads INTEGER NOT NULL DEFAULT 0;
+DROP INDEX IF EXISTS jobs_in_order;
+CREATE INDEX jobs_by_site ON jobs(state, machine, target, threads, device, priority DESC, deadline, seq);
+)sql";
+
+// A condition of queries; bind_site() gives its values.
+constexpr std::string_view kHere = "machine = ? AND target = ? AND threads = ?";
 
 constexpr std::string_view kColumns =
     "id, device, problem, name, source, descriptor, tokens, priority, deadline, state, tries, measured, accepted, "
@@ -87,8 +102,8 @@ class FileLock {
 
 class SqliteStore final : public Store {
  public:
-  explicit SqliteStore(const std::filesystem::path& path)
-      : what_(fmt::format("queue {}", path.string())), database_(path, what_) {
+  SqliteStore(const std::filesystem::path& path, const Site& site)
+      : what_(fmt::format("queue {}", path.string())), site_(site), database_(path, what_) {
     database_.snapshot([&] { identify(); });
     database_.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     database_.transaction([&] {
@@ -98,6 +113,18 @@ class SqliteStore final : public Store {
           fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, kSchemaVersion));
     });
     if (database_.text("PRAGMA quick_check(1)") != "ok") damaged();
+  }
+
+  // Not before the file is locked: a server of the old version may still run.
+  Status migrate() {
+    return guarded<Nothing>([&] {
+      database_.transaction([&] {
+        if (database_.integer("PRAGMA user_version") != 1) return;
+        database_.execute(kFromVersion1);
+        database_.execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion));
+      });
+      return Nothing{};
+    });
   }
 
   Status lock(const std::filesystem::path& path) { return lock_.take(path); }
@@ -111,10 +138,12 @@ class SqliteStore final : public Store {
                        "this candidate was being measured' WHERE state = 'running' AND tries >= ?");
         lost.bind(std::optional(unix_now())).bind(std::int64_t{kMostTries}).step();
         database_.execute("UPDATE jobs SET state = 'queued' WHERE state = 'running'");
+        adopt();
         std::string names;
         for (const std::string& device : devices) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", device);
-        Statement moved(database_, fmt::format("UPDATE jobs SET device = ? WHERE device NOT IN ({})", names));
-        moved.bind(devices.front()).step();
+        Statement moved(database_,
+                        fmt::format("UPDATE jobs SET device = ? WHERE device NOT IN ({}) AND {}", names, kHere));
+        bind_site(moved.bind(devices.front())).step();
       });
       return Nothing{};
     });
@@ -128,7 +157,7 @@ class SqliteStore final : public Store {
         database_.transaction([&] {
           acceptance = {};
           for (const Submission& submission : submissions) acceptance.receipts.push_back(accept_one(submission));
-          acceptance.queued = database_.integer("SELECT count(*) FROM jobs WHERE state = 'queued'");
+          acceptance.queued = waiting_here();
           const bool grew = std::any_of(acceptance.receipts.begin(), acceptance.receipts.end(),
                                         [](const Receipt& receipt) { return !receipt.duplicate; });
           if (grew && acceptance.queued > most_queued) throw QueueIsFull();
@@ -145,10 +174,10 @@ class SqliteStore final : public Store {
       std::optional<Job> job;
       database_.transaction([&] {
         job.reset();
-        Statement rows(database_, fmt::format("SELECT {} FROM jobs WHERE state = 'queued' AND device = ? AND "
+        Statement rows(database_, fmt::format("SELECT {} FROM jobs WHERE state = 'queued' AND {} AND device = ? AND "
                                               "deadline > ? ORDER BY priority DESC, deadline, seq LIMIT 1",
-                                              kColumns));
-        rows.bind(device).bind(std::optional(unix_now()));
+                                              kColumns, kHere));
+        bind_site(rows).bind(device).bind(std::optional(unix_now()));
         if (!rows.step()) return;
         job = read_job(rows);
         set_state(job->id, JobState::running, job->tries + 1, std::nullopt, "");
@@ -235,12 +264,32 @@ class SqliteStore final : public Store {
     return guarded<Counts>([&] {
       Counts counts;
       for (const std::string& device : devices_) counts[device] = {0, 0};
-      Statement rows(database_,
-                     "SELECT device, state, count(*) FROM jobs WHERE state IN ('queued', 'running') "
-                     "GROUP BY state, device");
+      Statement rows(database_, fmt::format("SELECT device, state, count(*) FROM jobs WHERE state IN ('queued', "
+                                            "'running') AND {} GROUP BY state, device",
+                                            kHere));
+      bind_site(rows);
       while (rows.step()) {
         auto& [waiting, running] = counts[rows.text(0)];
         (rows.text(1) == "queued" ? waiting : running) = rows.integer(2);
+      }
+      return counts;
+    });
+  }
+
+  Result<std::map<std::string, std::int64_t>> elsewhere() override {
+    using Counts = std::map<std::string, std::int64_t>;
+    return guarded<Counts>([&] {
+      Counts counts;
+      Statement rows(database_, fmt::format("SELECT machine, target, threads, count(*) FROM jobs WHERE state = "
+                                            "'queued' AND NOT ({}) GROUP BY machine, target, threads",
+                                            kHere));
+      bind_site(rows);
+      while (rows.step()) {
+        const bool known = !rows.text(0).empty();
+        const std::string where =
+            known ? fmt::format("{}, target {}, threads {}", rows.text(0), rows.text(1), rows.integer(2))
+                  : std::string("a machine that an older version did not note");
+        counts[where] = rows.integer(3);
       }
       return counts;
     });
@@ -288,9 +337,35 @@ class SqliteStore final : public Store {
     const std::int64_t version = database_.integer("PRAGMA user_version");
     const std::int64_t owner = database_.integer("PRAGMA application_id");
     if (version == 0 && owner == 0 && database_.integer("SELECT count(*) FROM sqlite_master") == 0) return;
-    if (owner != kApplicationId || version != kSchemaVersion) {
+    if (owner != kApplicationId || version < 1 || version > kSchemaVersion) {
       throw DatabaseError(SQLITE_NOTADB,
                           bad_input(fmt::format("{} is not a queue of this version; give a new path", what_)));
+    }
+  }
+
+  Statement& bind_site(Statement& statement) const {
+    return statement.bind(site_.machine.id()).bind(to_string(site_.target)).bind(std::int64_t{site_.threads});
+  }
+
+  std::int64_t waiting_here() {
+    Statement rows(database_, fmt::format("SELECT count(*) FROM jobs WHERE state = 'queued' AND {}", kHere));
+    bind_site(rows).step();
+    return rows.integer(0);
+  }
+
+  // Jobs without a site that are this one's: their identity says so.
+  void adopt() {
+    std::vector<std::string> ids;
+    {
+      Statement rows(database_, fmt::format("SELECT {} FROM jobs WHERE state = 'queued' AND machine = ''", kColumns));
+      while (rows.step()) {
+        const Job job = read_job(rows);
+        if (identity(job.problem, job.name, site_) == job.id) ids.push_back(job.id);
+      }
+    }
+    for (const std::string& id : ids) {
+      Statement row(database_, "UPDATE jobs SET machine = ?, target = ?, threads = ? WHERE id = ?");
+      bind_site(row).bind(id).step();
     }
   }
 
@@ -374,19 +449,22 @@ class SqliteStore final : public Store {
     }
     Statement again(database_,
                     "UPDATE jobs SET seq = (SELECT max(seq) + 1 FROM jobs), device = ?, priority = ?, deadline = ?, "
-                    "state = 'queued', tries = 0, accepted = ?, finished = NULL, outcome = '' WHERE id = ?");
+                    "state = 'queued', tries = 0, accepted = ?, finished = NULL, outcome = '', machine = ?, target = "
+                    "?, threads = ? WHERE id = ?");
     again.bind(device_for(submission)).bind(std::int64_t{submission.priority}).bind(std::optional(deadline));
-    again.bind(std::optional(now)).bind(submission.id).step();
+    bind_site(again.bind(std::optional(now))).bind(submission.id).step();
     return {submission.id, JobState::queued, false};
   }
 
   void insert(const Submission& submission, double now, double deadline) {
     Statement row(database_,
                   "INSERT INTO jobs(id, device, problem, name, source, descriptor, tokens, priority, deadline, state, "
-                  "tries, measured, accepted, outcome) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, 0, ?, '')");
+                  "tries, measured, accepted, outcome, machine, target, threads) "
+                  "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, 0, ?, '', ?, ?, ?)");
     row.bind(submission.id).bind(device_for(submission)).bind(to_string(submission.problem)).bind(submission.name);
     row.bind(submission.source).bind(submission.descriptor).bind(submission.tokens);
-    row.bind(std::int64_t{submission.priority}).bind(std::optional(deadline)).bind(std::optional(now)).step();
+    row.bind(std::int64_t{submission.priority}).bind(std::optional(deadline)).bind(std::optional(now));
+    bind_site(row).step();
   }
 
   // The one asked for, else the one with the fewest jobs that wait or run.
@@ -397,8 +475,10 @@ class SqliteStore final : public Store {
     std::string best = devices_.front();
     std::int64_t fewest = -1;
     for (const std::string& device : devices_) {
-      Statement rows(database_, "SELECT count(*) FROM jobs WHERE state IN ('queued', 'running') AND device = ?");
-      rows.bind(device).step();
+      Statement rows(database_, fmt::format("SELECT count(*) FROM jobs WHERE state IN ('queued', 'running') AND {} "
+                                            "AND device = ?",
+                                            kHere));
+      bind_site(rows).bind(device).step();
       if (fewest >= 0 && rows.integer(0) >= fewest) continue;
       fewest = rows.integer(0);
       best = device;
@@ -407,6 +487,7 @@ class SqliteStore final : public Store {
   }
 
   std::string what_;
+  Site site_;
   std::vector<std::string> devices_;
   FileLock lock_;
   std::mutex mutex_;
@@ -443,15 +524,17 @@ std::string_view to_string(JobState state) {
 
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, const std::vector<std::string>& devices) {
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, const Site& site,
+                                           const std::vector<std::string>& devices) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   if (error) return environment_error(fmt::format("cannot create {}: {}", path.string(), error.message()));
   if (is_foreign(path))
     return bad_input(fmt::format("queue {} is another kind of file; give a new path", path.string()));
   try {
-    auto store = std::make_unique<SqliteStore>(path);
+    auto store = std::make_unique<SqliteStore>(path, site);
     if (const Status locked = store->lock(path.string() + ".lock"); !locked) return locked.error();
+    if (const Status migrated = store->migrate(); !migrated) return migrated.error();
     if (const Status resumed = store->resume(devices); !resumed) return resumed.error();
     return std::unique_ptr<Store>(std::move(store));
   } catch (const DatabaseError& failure) {

@@ -47,15 +47,16 @@ struct Receipt {
 
 struct Acceptance {
   std::vector<Receipt> receipts;  // one a submission, in order; empty when the queue is full
-  std::int64_t queued = 0;        // jobs that wait, these included
+  std::int64_t queued = 0;        // jobs of this site that wait, these included
 };
 
 class Store {
  public:
-  // Opens or creates; jobs that ran when the process ended are queued again, those of devices that are not among
-  // `devices` (nor will be) move to the first. Error: bad_input for a file that is no queue, is damaged, or is another
-  // server's; environment.
-  static Result<std::unique_ptr<Store>> open(const std::filesystem::path& path,
+  // Opens or creates; jobs that ran when the process ended are queued again. Jobs belong to the machine, target and
+  // number of threads that they were accepted for: those of `site` on devices that are not among `devices` (nor will
+  // be) move to the first, those of other sites wait for a server of theirs. Error: bad_input for a file that is no
+  // queue, is damaged, or is another server's; environment.
+  static Result<std::unique_ptr<Store>> open(const std::filesystem::path& path, const Site& site,
                                              const std::vector<std::string>& devices);
   virtual ~Store() = default;
 
@@ -72,8 +73,10 @@ class Store {
   virtual Result<std::optional<Job>> find(const std::string& id) = 0;
   virtual Result<std::optional<JobState>> state(const std::string& id) = 0;
   virtual Result<std::vector<std::string>> expire() = 0;  // ids of jobs whose deadline has passed
-  // Jobs that wait and run, by device.
+  // Jobs of this site that wait and run, by device.
   virtual Result<std::map<std::string, std::pair<std::int64_t, std::int64_t>>> counts() = 0;
+  // Jobs that wait for a server of another site, by that site in words.
+  virtual Result<std::map<std::string, std::int64_t>> elsewhere() = 0;
 
   // What speed-ups of a problem refer to, once measured for good: rewards stay comparable over restarts.
   struct Reference {

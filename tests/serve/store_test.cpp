@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "archive/sqlite.h"
 #include "support.h"
 
 namespace warpsmith::serve {
@@ -149,6 +150,89 @@ TEST(Store, DevicesShareTheWork) {
   EXPECT_EQ(store->counts().value().at("cuda:0").first, 4) << "a device that is gone leaves its work";
 }
 
+TEST(Store, JobsWaitForTheMachineThatTheyAreFor) {
+  const TemporaryDirectory directory;
+  const Site cpu = testing::cpu_site(), gpu = testing::cuda_site();
+  Site more_threads = cpu;
+  more_threads.threads = cpu.threads + 1;
+  const auto on = [](const Site& site, const char* recipe) {
+    return read_submission({{"problem", testing::kProblem}, {"recipe", recipe}}, site).value();
+  };
+  const Submission for_gpu = on(gpu, "sm90"), running = on(gpu, "sm80");
+  {
+    const auto store = open_store(directory / "queue", {"cuda:0", "cuda:1"}, gpu);
+    Submission chosen = for_gpu;
+    chosen.device = "cuda:1";
+    accept(*store, {running});
+    EXPECT_EQ(claim(*store, "cuda:0").id, running.id);
+    accept(*store, {chosen});
+    EXPECT_TRUE(store->elsewhere()->empty());
+  }
+  {
+    const auto store = open_store(directory / "queue", {"cpu"}, cpu);
+    EXPECT_EQ(store->elsewhere()->size(), 1u);
+    EXPECT_EQ(store->elsewhere()->begin()->second, 2);
+    EXPECT_NE(store->elsewhere()->begin()->first.find(gpu.machine.name), std::string::npos);
+    EXPECT_EQ(store->counts()->size(), 1u) << "no device of another machine is shown";
+    EXPECT_EQ(store->counts()->at("cpu").first, 0);
+    EXPECT_EQ(claim(*store, "cpu").id, "");
+    EXPECT_EQ(claim(*store, "cuda:1").id, "") << "a device of the same name is no better";
+    EXPECT_EQ(store->accept({numbered(0)}, 1)->queued, 1) << "others take no place in this one's queue";
+    EXPECT_EQ(claim(*store).id, numbered(0).id);
+    ASSERT_TRUE(store->release(numbered(0).id).ok());
+  }
+  {
+    const auto store = open_store(directory / "queue", {"cpu"}, more_threads);
+    EXPECT_EQ(claim(*store).id, "") << "another number of threads is another site";
+    EXPECT_EQ(store->elsewhere()->size(), 2u);
+  }
+  const auto store = open_store(directory / "queue", {"cuda:0", "cuda:1"}, gpu);
+  EXPECT_EQ(claim(*store, "cuda:1").id, for_gpu.id) << "its own device, untouched by the servers in between";
+  EXPECT_EQ(claim(*store, "cuda:0").id, running.id);
+}
+
+// As version 1 left it: no site, which the identities of the jobs give away.
+TEST(Store, OpensAnOlderQueue) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "queue";
+  const Submission here = numbered(0), done = numbered(1);
+  const Submission there =
+      read_submission({{"problem", testing::kProblem}, {"recipe", "sm90"}}, testing::cuda_site()).value();
+  {
+    sqlite::Database old(path, "queue");
+    old.execute(
+        "CREATE TABLE jobs(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, device TEXT NOT NULL, problem TEXT NOT "
+        "NULL, name TEXT NOT NULL, source TEXT NOT NULL, descriptor TEXT NOT NULL, tokens INTEGER NOT NULL, priority "
+        "INTEGER NOT NULL, deadline REAL NOT NULL, state TEXT NOT NULL, tries INTEGER NOT NULL, measured INTEGER NOT "
+        "NULL, accepted REAL NOT NULL, finished REAL, outcome TEXT NOT NULL);"
+        "CREATE INDEX jobs_in_order ON jobs(state, device, priority DESC, deadline, seq);"
+        "CREATE TABLE baselines(machine TEXT NOT NULL, problem TEXT NOT NULL, time_us REAL NOT NULL, name TEXT NOT "
+        "NULL, PRIMARY KEY(machine, problem));"
+        "PRAGMA application_id = 2004054321; PRAGMA user_version = 1");
+    const auto insert = [&](const Submission& one, const char* device, const char* state) {
+      old.execute("INSERT INTO jobs VALUES(NULL, '" + one.id + "', '" + device + "', '" + testing::kProblem + "', '" +
+                  one.name + "', '', '', 3, 0, 1e300, '" + state + "', 1, 0, 5, NULL, '{}')");
+    };
+    insert(here, "cpu", "running");
+    insert(there, "cuda:0", "queued");
+    insert(done, "cpu", "done");
+  }
+  {
+    const auto store = open_store(path);
+    EXPECT_EQ(state(*store, here.id), JobState::queued);
+    EXPECT_EQ(state(*store, done.id), JobState::done);
+    EXPECT_TRUE(accept(*store, {done})[0].duplicate);
+    ASSERT_EQ(store->elsewhere()->size(), 1u);
+    EXPECT_EQ(store->elsewhere()->begin()->second, 1);
+    EXPECT_EQ(claim(*store).id, here.id);
+    EXPECT_EQ(claim(*store).id, "") << "what is not known to be this machine's stays";
+    ASSERT_TRUE(store->finish(here.id, "{}").ok());
+  }
+  const auto store = open_store(path, {"cuda:0"}, testing::cuda_site());
+  EXPECT_TRUE(store->elsewhere()->empty());
+  EXPECT_EQ(claim(*store, "cuda:0").id, there.id);
+}
+
 TEST(Store, KeepsWhatSpeedUpsReferTo) {
   const TemporaryDirectory directory;
   {
@@ -165,7 +249,7 @@ TEST(Store, KeepsWhatSpeedUpsReferTo) {
 TEST(Store, RefusesForeignFilesAndASecondServer) {
   const TemporaryDirectory directory;
   const auto refused = [&](const std::string& name) {
-    const auto store = Store::open(directory / name, {"cpu"});
+    const auto store = Store::open(directory / name, testing::cpu_site(), {"cpu"});
     EXPECT_FALSE(store.ok());
     return store ? std::string() : store.error().message;
   };

@@ -67,9 +67,9 @@ inline Submission numbered(int number) {
   return *submission;
 }
 
-inline std::unique_ptr<Store> open_store(const std::filesystem::path& path,
-                                         std::vector<std::string> devices = {"cpu"}) {
-  auto store = Store::open(path, devices);
+inline std::unique_ptr<Store> open_store(const std::filesystem::path& path, std::vector<std::string> devices = {"cpu"},
+                                         const Site& site = cpu_site()) {
+  auto store = Store::open(path, site, devices);
   if (!store) throw std::runtime_error(store.error().message);
   return std::move(*store);
 }
