@@ -153,12 +153,27 @@ class ThreadDispatcher final : public Dispatcher {
     Job job;
     std::future<CompiledCandidate> compiled;
   };
+  // What became of a job, until the store has it: a disk that is full for a while must cost no measurement.
+  struct Ending {
+    Job job;
+    std::optional<Outcome> outcome;  // nothing: the environment failed
+    std::string reason;
+  };
 
   // --- devices ---
   void serve(ServedDevice& device) {
     std::deque<InWork> ahead;
+    std::optional<Ending> ending;
     for (;;) {
       const std::uint64_t seen = arrivals();
+      if (ending) {
+        if (stopped()) break;
+        if (!keep(*ending)) {
+          pause();
+          continue;
+        }
+        ending.reset();
+      }
       const bool failed = !take_jobs(device, ahead);
       if (ahead.empty()) {
         if (!wait_for_work(seen, failed)) break;
@@ -170,8 +185,17 @@ class ThreadDispatcher final : public Dispatcher {
       if (stopped()) break;
       InWork next = std::move(ahead.front());
       ahead.pop_front();
-      measure(device, next.job, next.compiled);
+      ending = measure(device, next.job, next.compiled);
+      if (!keep(*ending)) {
+        pause();
+        continue;
+      }
+      const bool again = !ending->outcome;
+      ending.reset();
+      if (again) pause();
     }
+    // The last try; without it the job is queued again when the next server starts.
+    if (ending) keep(*ending);
     for (InWork& each : ahead) {
       each.compiled.wait();
       complain(store_.release(each.job.id));
@@ -212,25 +236,31 @@ class ThreadDispatcher final : public Dispatcher {
     }
   }
 
-  void measure(ServedDevice& device, const Job& job, std::future<CompiledCandidate>& compiled) {
+  Ending measure(ServedDevice& device, const Job& job, std::future<CompiledCandidate>& compiled) {
     const auto begin = Clock::now();
-    const auto outcome = judge(device, job, compiled);
+    auto outcome = judge(device, job, compiled);
     metrics_.measured(device.name, Seconds(Clock::now() - begin).count());
-    if (!outcome) {
-      const auto state = store_.give_up(job.id, outcome.error().message);
-      fmt::print(stderr, "warpsmith serve: {}: {} ({})\n", job.id.substr(0, 12), outcome.error().message,
-                 state && *state == JobState::failed ? "given up" : "tried again");
-      if (state && *state == JobState::failed) ended(job, "failed");
-      pause();
-      return;
-    }
-    if (const Status kept = store_.finish(job.id, record_text(*outcome)); !kept) {
+    if (outcome) return {job, std::move(*outcome), {}};
+    return {job, std::nullopt, outcome.error().message};
+  }
+
+  // False: the store failed; nothing is lost as long as it is tried again.
+  bool keep(const Ending& ending) {
+    const Job& job = ending.job;
+    if (ending.outcome) {
+      const Status kept = store_.finish(job.id, record_text(*ending.outcome));
       complain(kept);
-      complain(store_.give_up(job.id, kept.error().message));
-      pause();
-      return;
+      if (kept) ended(job, std::string(ending.outcome->verdict.kind()));
+      return kept.ok();
     }
-    ended(job, std::string(outcome->verdict.kind()));
+    const auto state = store_.give_up(job.id, ending.reason);
+    complain(state);
+    if (!state) return false;
+    const bool failed = *state == JobState::failed;
+    fmt::print(stderr, "warpsmith serve: {}: {} ({})\n", job.id.substr(0, 12), ending.reason,
+               failed ? "given up" : "tried again");
+    if (failed) ended(job, "failed");
+    return true;
   }
 
   void ended(const Job& job, const std::string& kind) {

@@ -132,6 +132,78 @@ TEST_F(DispatcherTest, AFailingEnvironmentIsNoVerdict) {
   EXPECT_EQ(store_->find(numbered(1).id)->value().outcome, "broken");
 }
 
+// A store whose disk is full for a while.
+class FullStore final : public Store {
+ public:
+  explicit FullStore(Store& store) : store_(store) {}
+  std::atomic<int> failures{0};  // that are still to come, of finish() and give_up()
+
+  Result<Acceptance> accept(const std::vector<Submission>& submissions, std::int64_t most) override {
+    return store_.accept(submissions, most);
+  }
+  Result<std::optional<Job>> claim(const std::string& device) override { return store_.claim(device); }
+  Status finish(const std::string& id, const std::string& outcome) override {
+    if (failures-- > 0) return environment_error("the disk is full");
+    return store_.finish(id, outcome);
+  }
+  Result<JobState> give_up(const std::string& id, const std::string& reason) override {
+    if (failures-- > 0) return environment_error("the disk is full");
+    return store_.give_up(id, reason);
+  }
+  Status release(const std::string& id) override { return store_.release(id); }
+  Result<std::optional<Job>> find(const std::string& id) override { return store_.find(id); }
+  Result<std::optional<JobState>> state(const std::string& id) override { return store_.state(id); }
+  Result<std::vector<std::string>> expire() override { return store_.expire(); }
+  Result<std::map<std::string, std::pair<std::int64_t, std::int64_t>>> counts() override { return store_.counts(); }
+  Result<std::map<std::string, std::int64_t>> elsewhere() override { return store_.elsewhere(); }
+  Result<std::optional<Reference>> reference(const std::string& machine, const std::string& problem) override {
+    return store_.reference(machine, problem);
+  }
+  Status keep_reference(const std::string& machine, const std::string& problem, const Reference& reference) override {
+    return store_.keep_reference(machine, problem, reference);
+  }
+
+ private:
+  Store& store_;
+};
+
+TEST_F(DispatcherTest, AFullDiskCostsNoOutcome) {
+  FullStore full(*store_);
+  const auto start_on_full = [&] {
+    std::vector<ServedDevice> list;
+    list.push_back({"cpu", std::make_unique<testing::ScriptedJudge>(script_)});
+    dispatcher_ = Dispatcher::start(options_, std::move(list), full, metrics_);
+  };
+  full.failures = 5;
+  start_on_full();
+  submit({numbered(0), numbered(1)});
+  EXPECT_TRUE(wait({numbered(0).id, numbered(1).id}).get());
+  EXPECT_EQ(state(numbered(0)), JobState::done);
+  EXPECT_EQ(script_.count(numbered(0).name), 1) << "what was measured is kept, not measured again";
+
+  // The same where the environment failed.
+  script_.answer = [](const Job&) -> Result<Outcome> { return environment_error("no GPU"); };
+  full.failures = 3;
+  submit({numbered(2)});
+  EXPECT_TRUE(wait({numbered(2).id}).get());
+  EXPECT_EQ(state(numbered(2)), JobState::failed);
+  EXPECT_EQ(script_.count(numbered(2).name), kMostTries);
+
+  // A disk that stays full until the end: the next server measures it.
+  script_.answer = [](const Job&) { return testing::accepted_outcome(); };
+  full.failures = 1'000'000;
+  submit({numbered(3)});
+  script_.wait_for(2 + kMostTries + 1);
+  dispatcher_->drain(0.05);
+  EXPECT_EQ(state(numbered(3)), JobState::running);
+  dispatcher_.reset();
+  store_.reset();
+  store_ = testing::open_store(directory_ / "queue");
+  start();
+  EXPECT_TRUE(wait({numbered(3).id}).get());
+  EXPECT_EQ(state(numbered(3)), JobState::done);
+}
+
 TEST_F(DispatcherTest, DevicesWorkSideBySide) {
   script_.close();
   start(2);
