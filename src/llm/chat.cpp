@@ -182,6 +182,14 @@ bool worth_repeating(const ChatFailure& failure) {
   }
 }
 
+// Where nobody counts: a quarter of the bytes.
+std::int64_t tokens_in(std::size_t bytes) { return static_cast<std::int64_t>(bytes / 4 + 1); }
+std::int64_t prompt_estimate(const ChatRequest& request) {
+  std::size_t bytes = 0;
+  for (const Message& message : request.messages) bytes += message.content.size();
+  return tokens_in(bytes);
+}
+
 void sleep_for(double seconds, const std::atomic<bool>& stop) {
   const auto start = Clock::now();
   while (!stop.load() && seconds_since(start) < seconds) {
@@ -196,6 +204,12 @@ double jittered(double seconds) {
 }
 
 }  // namespace
+
+Usage operator+(const Usage& a, const Usage& b) {
+  return {a.prompt_tokens + b.prompt_tokens, a.completion_tokens + b.completion_tokens, a.estimated || b.estimated};
+}
+
+Usage Exchange::usage() const { return reply() != nullptr ? reply()->usage + lost : lost; }
 
 std::string_view to_string(ChatFailure::Kind kind) {
   switch (kind) {
@@ -271,9 +285,13 @@ ChatClient::ChatClient(ChatOptions options, std::string url, std::shared_ptr<con
                        Sleep sleep)
     : options_(std::move(options)), url_(std::move(url)), transport_(std::move(transport)), sleep_(std::move(sleep)) {}
 
-std::string ChatClient::body_of(const ChatRequest& request) const {
+std::string ChatClient::body_of(const ChatRequest& request, Attempt& attempt) const {
   const std::lock_guard lock(mutex_);
-  const auto takes = [&](const char* field) { return unknown_fields_.count(field) == 0; };
+  const auto takes = [&](const char* field) {
+    if (unknown_fields_.count(field) != 0) return false;
+    attempt.fields.insert(field);
+    return true;
+  };
   nlohmann::json body = {{"model", request.model}, {"messages", nlohmann::json::array()}, {"stream", options_.stream}};
   for (const Message& message : request.messages) {
     body["messages"].push_back({{"role", message.role}, {"content", message.content}});
@@ -285,20 +303,23 @@ std::string ChatClient::body_of(const ChatRequest& request) const {
 }
 
 std::string ChatClient::without_key(std::string text) const {
-  if (options_.key.empty()) return text;
-  for (std::size_t at = text.find(options_.key); at != std::string::npos; at = text.find(options_.key, at)) {
-    text.replace(at, options_.key.size(), "[key]");
+  constexpr std::string_view kInstead = "[key]";
+  const std::string& key = options_.key;
+  if (key.size() < kLeastSecretBytes) return text;
+  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + kInstead.size())) {
+    text.replace(at, key.size(), kInstead);
   }
   return text;
 }
 
 // A reply with a status of 300 or more.
-ChatFailure ChatClient::refusal(const HttpReply& reply) const {
+ChatFailure ChatClient::refusal(const HttpReply& reply, Attempt& attempt) {
   const nlohmann::json json = nlohmann::json::parse(reply.body, nullptr, false);
   std::string words = reply.body;
   if (json.is_object()) {
     if (const auto error = error_in(json)) words = *error;
   }
+  if (reply.status == 400 || reply.status == 422) adapt(words, attempt);
   ChatFailure failure;
   const bool busy = reply.status == 429;
   failure.kind = busy ? Kind::overloaded : reply.status >= 500 || reply.status == 408 ? Kind::server : Kind::refused;
@@ -310,59 +331,81 @@ ChatFailure ChatClient::refusal(const HttpReply& reply) const {
   return failure;
 }
 
-Outcome ChatClient::attempt(const ChatRequest& request, double seconds, const std::atomic<bool>& stop) {
+Outcome ChatClient::send(const ChatRequest& request, double seconds, const std::atomic<bool>& stop, Attempt& attempt) {
   HttpRequest http;
   http.url = url_;
   http.headers = {{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"}};
   if (!options_.key.empty()) http.headers.emplace_back("Authorization", "Bearer " + options_.key);
-  http.body = body_of(request);
+  http.body = body_of(request, attempt);
   http.connect_seconds = options_.connect_seconds;
   http.silence_seconds = options_.silence_seconds;
   http.total_seconds = std::min(options_.total_seconds, seconds);
   http.max_reply_bytes = options_.max_reply_bytes;
-  HttpOutcome outcome = transport_->post(http, stop);
-  if (const auto* failure = std::get_if<HttpFailure>(&outcome)) return from_http(*failure);
+  Outcome outcome = read(transport_->post(http, stop), request, attempt);
+  if (auto* failure = std::get_if<ChatFailure>(&outcome)) {
+    failure->message = without_key(std::move(failure->message));
+    failure->partial = without_key(std::move(failure->partial));
+  } else {
+    ChatReply& completion = std::get<ChatReply>(outcome);
+    completion.text = without_key(std::move(completion.text));
+  }
+  return outcome;
+}
+
+Outcome ChatClient::read(const HttpOutcome& outcome, const ChatRequest& request, Attempt& attempt) {
+  if (const auto* failure = std::get_if<HttpFailure>(&outcome)) {
+    attempt.reached = failure->sent;
+    attempt.received = failure->received_bytes;
+    return from_http(*failure);
+  }
   const HttpReply& reply = std::get<HttpReply>(outcome);
-  if (reply.status < 200 || reply.status > 299) return refusal(reply);
+  if (reply.status < 200 || reply.status > 299) return refusal(reply, attempt);
   Outcome parsed = parse_completion(reply.body, reply.complete);
   if (auto* failure = std::get_if<ChatFailure>(&parsed)) {
     failure->status = reply.status;
-    failure->message = without_key(std::move(failure->message));
-    failure->partial = without_key(std::move(failure->partial));
+    attempt.reached = true;
+    attempt.received = failure->partial.empty() ? reply.body.size() : failure->partial.size();
     return parsed;
   }
   ChatReply& completion = std::get<ChatReply>(parsed);
-  completion.text = without_key(std::move(completion.text));
   if (completion.usage.prompt_tokens == 0 && completion.usage.completion_tokens == 0) {
-    std::size_t bytes = 0;
-    for (const Message& message : request.messages) bytes += message.content.size();
-    completion.usage = {static_cast<std::int64_t>(bytes / 4 + 1),
-                        static_cast<std::int64_t>(completion.text.size() / 4 + 1), true};
+    completion.usage = {prompt_estimate(request), tokens_in(completion.text.size()), true};
   }
   return parsed;
 }
 
-// Whether the server named an optional field of the request as its trouble, which later requests then leave out.
-bool ChatClient::adapt(const ChatFailure& failure) {
-  if (failure.status != 400 && failure.status != 422) return false;
+// Whether the server named an optional field of the request as its trouble, which later requests then leave out. Other
+// requests with that field may be on their way: each of them is told so by its own refusal.
+void ChatClient::adapt(const std::string& words, Attempt& attempt) {
   const std::lock_guard lock(mutex_);
-  for (const char* field : {"stream_options", "max_tokens", "temperature"}) {
-    if (failure.message.find(field) != std::string::npos && unknown_fields_.insert(field).second) return true;
+  for (const std::string& field : attempt.fields) {
+    if (words.find(field) == std::string::npos) continue;
+    unknown_fields_.insert(field);
+    attempt.refused_field = true;
   }
-  return false;
+}
+
+// Of a whole answer nothing is seen before its end, so that all of it may be lost; of a stream what has arrived.
+Usage ChatClient::lost_by(const ChatRequest& request, const Attempt& attempt) const {
+  if (!attempt.reached) return {};
+  const bool unseen = !options_.stream && attempt.received == 0;
+  const std::int64_t arrived = std::min(tokens_in(attempt.received), request.max_tokens);
+  return {prompt_estimate(request), unseen ? request.max_tokens : arrived, true};
 }
 
 Exchange ChatClient::complete(const ChatRequest& request, double deadline_seconds,
                               const std::function<bool()>& may_send, const std::atomic<bool>& stop) {
   const auto start = Clock::now();
-  Exchange exchange{request, ChatFailure{Kind::stopped, "the budget is spent", 0, {}, {}}, 0, 0};
+  Exchange exchange{request, ChatFailure{Kind::stopped, "the budget is spent", 0, {}, {}}, 0, 0, {}};
   double wait = options_.first_wait_seconds;
   while (!stop.load() && seconds_since(start) < deadline_seconds && may_send()) {
     ++exchange.attempts;
-    exchange.outcome = attempt(request, deadline_seconds - seconds_since(start), stop);
+    Attempt attempt;
+    exchange.outcome = send(request, deadline_seconds - seconds_since(start), stop, attempt);
     const ChatFailure* failure = exchange.failure();
     if (failure == nullptr) break;
-    if (adapt(*failure)) continue;
+    exchange.lost = exchange.lost + lost_by(request, attempt);
+    if (attempt.refused_field) continue;
     if (!worth_repeating(*failure) || exchange.attempts >= options_.max_attempts) break;
     const double seconds = failure->retry_after.value_or(jittered(wait));
     wait = std::min(2 * wait, options_.longest_wait_seconds);

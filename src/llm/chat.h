@@ -36,6 +36,8 @@ struct Usage {
   bool estimated = false;  // the server did not say: a quarter of the bytes
 };
 
+Usage operator+(const Usage& a, const Usage& b);
+
 struct ChatReply {
   std::string text;
   std::string finish_reason;  // "stop", "length"; empty: the server did not say
@@ -63,12 +65,15 @@ struct ChatFailure {
 };
 std::string_view to_string(ChatFailure::Kind kind);
 
-// One request with its repetitions, for the transcript. No field ever holds the key.
+// One request with its repetitions, for the transcript. No field ever holds the key, unless it is too short to be one.
 struct Exchange {
   ChatRequest request;
   std::variant<ChatReply, ChatFailure> outcome = ChatFailure{};
   int attempts = 0;  // HTTP requests made
   double seconds = 0;
+  Usage lost;  // an estimate of what attempts without an answer have cost: the model was reached, nobody counted
+  // Of the answer and of what was lost before it.
+  Usage usage() const;
   const ChatReply* reply() const { return std::get_if<ChatReply>(&outcome); }
   const ChatFailure* failure() const { return std::get_if<ChatFailure>(&outcome); }
 };
@@ -79,9 +84,12 @@ std::variant<ChatReply, ChatFailure> parse_completion(std::string_view body, boo
 // Seconds of Retry-After (a number or an HTTP date) or retry-after-ms; nullopt: neither is there.
 std::optional<double> retry_after_seconds(const HttpReply& reply, std::int64_t now_unix);
 
+// Shorter keys are stand-ins ("EMPTY", "x") for servers that want any; a model's text may well hold them.
+inline constexpr std::size_t kLeastSecretBytes = 8;
+
 struct ChatOptions {
   std::string url;  // up to and including "/v1"; "/chat/completions" is added where it is missing
-  std::string key;  // sent as a bearer token; empty: none
+  std::string key;  // sent as a bearer token; empty: none. With kLeastSecretBytes or more it is taken out of replies
   bool stream = true;
   int max_attempts = 5;  // of one request
   double first_wait_seconds = 1, longest_wait_seconds = 60;
@@ -106,11 +114,20 @@ class ChatClient {
 
  private:
   ChatClient(ChatOptions options, std::string url, std::shared_ptr<const HttpTransport> transport, Sleep sleep);
-  std::string body_of(const ChatRequest& request) const;
-  std::variant<ChatReply, ChatFailure> attempt(const ChatRequest& request, double seconds,
-                                               const std::atomic<bool>& stop);
-  ChatFailure refusal(const HttpReply& reply) const;
-  bool adapt(const ChatFailure& failure);
+  // One request on its way.
+  struct Attempt {
+    std::set<std::string> fields;  // optional ones that it sends
+    bool refused_field = false;    // one of them is what the server does not take
+    bool reached = false;          // the model may have worked, and is paid for it
+    std::size_t received = 0;      // bytes of text that had arrived
+  };
+  std::string body_of(const ChatRequest& request, Attempt& attempt) const;
+  std::variant<ChatReply, ChatFailure> send(const ChatRequest& request, double seconds, const std::atomic<bool>& stop,
+                                            Attempt& attempt);
+  std::variant<ChatReply, ChatFailure> read(const HttpOutcome& outcome, const ChatRequest& request, Attempt& attempt);
+  ChatFailure refusal(const HttpReply& reply, Attempt& attempt);
+  void adapt(const std::string& words, Attempt& attempt);
+  Usage lost_by(const ChatRequest& request, const Attempt& attempt) const;
   std::string without_key(std::string text) const;
 
   ChatOptions options_;

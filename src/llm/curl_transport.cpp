@@ -128,11 +128,15 @@ class CurlTransport final : public HttpTransport {
       transfer.reply.complete = false;
       return std::move(transfer.reply);
     }
-    const HttpFailure::Kind kind = kind_of(code, transfer);
-    if (kind == HttpFailure::Kind::too_large) {
-      return HttpFailure{kind, fmt::format("the reply exceeds {} bytes", request.max_reply_bytes)};
-    }
-    return HttpFailure{kind, printable(words[0] != 0 ? words.data() : curl_.strerror(code), 300)};
+    HttpFailure failure{kind_of(code, transfer), {}};
+    failure.message = failure.kind == HttpFailure::Kind::too_large
+                          ? fmt::format("the reply exceeds {} bytes", request.max_reply_bytes)
+                          : printable(words[0] != 0 ? words.data() : curl_.strerror(code), 300);
+    curl_off_t uploaded = 0;
+    curl_.getinfo(handle.get(), CURLINFO_SIZE_UPLOAD_T, &uploaded);
+    failure.sent = uploaded >= static_cast<curl_off_t>(request.body.size()) && status < 300;
+    failure.received_bytes = transfer.reply.body.size();
+    return failure;
   }
 
  private:

@@ -37,6 +37,8 @@ struct HttpFailure {
   enum class Kind { cannot_connect, timed_out, tls, too_large, stopped, broken };
   Kind kind = Kind::broken;
   std::string message;  // one line, without what the URL may hold of secrets
+  bool sent = false;    // the request had gone out, and no status has refused it: the server may have worked on it
+  std::size_t received_bytes = 0;  // of the reply's body
 };
 using HttpOutcome = std::variant<HttpReply, HttpFailure>;
 
@@ -67,5 +69,7 @@ struct Url {
   std::string text() const;
 };
 Result<Url> parse_url(std::string_view text);
+// Whether both are URLs of one scheme, host and port: what one of them may know, the other may.
+bool same_origin(std::string_view one, std::string_view other);
 
 }  // namespace warpsmith::llm

@@ -164,12 +164,17 @@ class PlainTransport final : public HttpTransport {
                                    url->path, url->host, url->port, request.body.size());
     for (const auto& [name, value] : request.headers) head += name + ": " + value + "\r\n";
     if (auto failure = connection.send_all(head + "\r\n" + request.body)) return *failure;
-    return receive(request, connection);
+    HttpReply reply;
+    HttpOutcome outcome = receive(request, connection, reply);
+    if (auto* failure = std::get_if<HttpFailure>(&outcome)) {
+      failure->sent = reply.status < 300;
+      failure->received_bytes = reply.body.size();
+    }
+    return outcome;
   }
 
  private:
-  static HttpOutcome receive(const HttpRequest& request, Connection& connection) {
-    HttpReply reply;
+  static HttpOutcome receive(const HttpRequest& request, Connection& connection, HttpReply& reply) {
     std::string raw;
     bool ended = false;
     std::size_t head = std::string::npos;

@@ -53,4 +53,9 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
+bool same_origin(std::string_view one, std::string_view other) {
+  const auto a = parse_url(one), b = parse_url(other);
+  return a && b && a->tls == b->tls && a->host == b->host && a->port == b->port;
+}
+
 }  // namespace warpsmith::llm

@@ -8,7 +8,10 @@
 #include <openssl/x509v3.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <future>
+#include <mutex>
 
 #include "scripted_server.h"
 
@@ -210,7 +213,114 @@ TEST_P(Chat, LeavesOutWhatTheServerDoesNotKnow) {
   EXPECT_TRUE(it.waits.empty());
 }
 
+TEST_P(Chat, LosesNoTextToKeysThatAreNone) {
+  const std::string text = "int x = key[1];  // EMPTY [key] token";
+  for (const char* key : {"x", "e", "key", "[key]", "]", "EMPTY", "token"}) {
+    for (const bool stream : {true, false}) {
+      const ScriptedServer server(nlohmann::json::array({{{"answer", text}}, {{"status", 400}, {"body", text}}}));
+      Client it = client(server, [&](ChatOptions& options) {
+        options.key = key;
+        options.stream = stream;
+      });
+      const Exchange exchange = it.ask();
+      ASSERT_NE(exchange.reply(), nullptr) << exchange.failure()->message;
+      EXPECT_EQ(exchange.reply()->text, text) << key;
+      EXPECT_EQ(it.ask().failure()->message, "HTTP 400: " + text);
+      EXPECT_EQ(server.requests().front()["authorization"], std::string("Bearer ") + key) << "it is sent all the same";
+    }
+  }
+}
+
+TEST_P(Chat, KeepsKeysToItself) {
+  // The second one becomes itself again when what stands in its place is read once more.
+  for (const std::string key : {"secret-8", "[key][key]"}) {
+    const std::string text = "a" + key + key + "b " + key.substr(1);
+    const ScriptedServer server(nlohmann::json::array({{{"answer", text}}}));
+    const Exchange exchange = client(server, [&](ChatOptions& options) { options.key = key; }).ask();
+    ASSERT_NE(exchange.reply(), nullptr) << exchange.failure()->message;
+    EXPECT_EQ(exchange.reply()->text, "a[key][key]b " + key.substr(1));
+  }
+}
+
+TEST_P(Chat, CountsWhatBrokenAnswersCost) {
+  const std::string text(400, 'x');
+  const std::int64_t prompt = (7 + 20) / 4 + 1;
+  for (const bool stream : {true, false}) {
+    const ScriptedServer server(nlohmann::json::array({{{"status", 429}, {"headers", {{"Retry-After", "0"}}}},
+                                                       {{"status", 500}, {"body", text}},
+                                                       {{"answer", text}, {"cut", 120}},
+                                                       {{"hang", 2}},
+                                                       {{"answer", text}}}));
+    Client it = client(server, [&](ChatOptions& options) {
+      options.stream = stream;
+      options.total_seconds = 0.5;
+    });
+    const Exchange exchange = it.ask();
+    ASSERT_NE(exchange.reply(), nullptr) << exchange.failure()->message;
+    EXPECT_EQ(exchange.attempts, 5);
+    EXPECT_EQ(exchange.lost.prompt_tokens, 2 * prompt) << "a refusal costs nothing";
+    // A whole answer that never came may have been a long one; of what was cut off, what arrived is what is known.
+    const std::int64_t of_silence = stream ? 1 : 8192;
+    EXPECT_EQ(exchange.lost.completion_tokens, 120 / 4 + 1 + of_silence) << stream;
+    EXPECT_TRUE(exchange.usage().estimated);
+    EXPECT_EQ(exchange.usage().prompt_tokens, exchange.reply()->usage.prompt_tokens + 2 * prompt);
+  }
+  const ScriptedServer server(nlohmann::json::array({{{"garbage", 1 << 20}}}));
+  const Exchange garbage = client(server).ask();
+  EXPECT_EQ(garbage.usage().completion_tokens, 8192) << "no answer is longer than what was asked for";
+  Client nobody = Client(
+      [] {
+        ChatOptions options;
+        options.url = "http://127.0.0.1:1";
+        return options;
+      }(),
+      transport());
+  EXPECT_EQ(nobody.ask().usage().prompt_tokens, 0) << "nobody was reached";
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Chat, ::testing::Values("curl", "plain"));
+
+// Answers once so many requests are there at the same time; refuses those with `field`.
+class PickyTransport final : public HttpTransport {
+ public:
+  PickyTransport(int together, std::string field) : left_(together), field_(std::move(field)) {}
+  HttpOutcome post(const HttpRequest& request, const std::atomic<bool>&) const override {
+    {
+      std::unique_lock lock(mutex_);
+      if (--left_ <= 0) all_there_.notify_all();
+      all_there_.wait(lock, [this] { return left_ <= 0; });
+    }
+    if (request.body.find('"' + field_ + '"') != std::string::npos) {
+      return HttpReply{
+          400, {}, R"({"error": {"message": ")" + std::string(400, '.') + " extra field " + field_ + R"("}})"};
+    }
+    return HttpReply{200, {}, R"({"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]})"};
+  }
+  std::string name() const override { return "picky"; }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable all_there_;
+  mutable int left_;
+  std::string field_;
+};
+
+TEST(ChatParallel, EveryRequestThatSentARefusedFieldIsRepeated) {
+  for (const char* field : {"stream_options", "max_tokens", "temperature"}) {
+    constexpr int kTogether = 4;
+    ChatOptions options;
+    options.url = "http://localhost:1/v1";
+    Client it(options, std::make_shared<PickyTransport>(kTogether, field));
+    std::vector<std::future<Exchange>> exchanges;
+    for (int i = 0; i < kTogether; ++i) exchanges.push_back(std::async(std::launch::async, [&] { return it.ask(); }));
+    for (auto& each : exchanges) {
+      const Exchange exchange = each.get();
+      ASSERT_NE(exchange.reply(), nullptr) << field << ": " << exchange.failure()->message;
+      EXPECT_EQ(exchange.attempts, 2);
+    }
+    EXPECT_EQ(it.ask().attempts, 1) << "later ones know";
+  }
+}
 
 // A certificate for 127.0.0.1 that signs itself.
 void make_certificate(const std::filesystem::path& certificate, const std::filesystem::path& key) {
@@ -281,6 +391,11 @@ TEST(ChatUrl, IsCheckedWithoutQuotingSecrets) {
     ASSERT_FALSE(url) << text;
     EXPECT_EQ(url.error().message.find("secret"), std::string::npos) << url.error().message;
   }
+  EXPECT_TRUE(same_origin("https://a.b/v1", "https://a.b:443/other"));
+  for (const char* other : {"http://a.b/v1", "https://a.b:8443/v1", "https://c.b/v1", "https://a.b.c/v1", "a.b", ""}) {
+    EXPECT_FALSE(same_origin("https://a.b/v1", other)) << other;
+  }
+  EXPECT_FALSE(same_origin("", "")) << "no URL has no origin";
   const auto client = ChatClient::make({.url = "http://a/v1", .key = "two words"}, open_plain());
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().message.find("two words"), std::string::npos);
