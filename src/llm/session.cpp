@@ -97,7 +97,7 @@ class Session {
   Result<Upshot> follow(const Exchange& exchange, const std::string& policy);
   Result<Upshot> judge_written(const Written& written, const std::string& policy);
   void count(const Exchange& exchange, const ModelChoice& model);
-  Status transcribe(const Turn& turn, const Exchange& exchange, const Upshot& upshot);
+  Status transcribe(const Turn& turn, const Exchange& exchange, const ChatClient& client, const Upshot& upshot);
   Status check_leap(const Written& written, double time_us, Verdict& verdict);
   Result<Assessment> assess(const Leap& leap);
   Status absorb(const std::string& name, const std::string& policy, const Candidate& candidate, const Verdict& verdict);
@@ -222,11 +222,11 @@ Exchange Session::send(const Turn& turn, ChatClient& client) {
 
 void Session::count(const Exchange& exchange, const ModelChoice& model) {
   if (exchange.attempts == 0) return;
+  budget_.charge(exchange.usage(), cost_of(model, exchange.usage()));
   ++report_.exchanges;
-  if (const ChatReply* reply = exchange.reply()) {
+  if (exchange.reply() != nullptr) {
     ++report_.answers;
     failed_exchanges_in_a_row_ = 0;
-    budget_.charge(reply->usage, cost_of(model, reply->usage));
     return;
   }
   const ChatFailure& failure = *exchange.failure();
@@ -239,24 +239,25 @@ void Session::count(const Exchange& exchange, const ModelChoice& model) {
   }
 }
 
-Status Session::transcribe(const Turn& turn, const Exchange& exchange, const Upshot& upshot) {
+Status Session::transcribe(const Turn& turn, const Exchange& exchange, const ChatClient& client, const Upshot& upshot) {
   if (exchange.attempts == 0) return ok_status();
   ExchangeRecord record;
   record.purpose = turn.purpose;
-  record.url = client_.url();
+  record.url = client.url();
   record.model = turn.model.name;
   record.messages = messages_to_json(turn.messages);
   record.attempts = exchange.attempts;
   record.seconds = exchange.seconds;
   record.name = upshot.name;
   record.outcome = upshot.outcome;
+  const Usage usage = exchange.usage();
+  record.prompt_tokens = usage.prompt_tokens;
+  record.completion_tokens = usage.completion_tokens;
+  record.tokens_estimated = usage.estimated;
+  record.cost = cost_of(turn.model, usage);
   if (const ChatReply* reply = exchange.reply()) {
     record.reply = reply->text;
     record.finish_reason = reply->finish_reason;
-    record.prompt_tokens = reply->usage.prompt_tokens;
-    record.completion_tokens = reply->usage.completion_tokens;
-    record.tokens_estimated = reply->usage.estimated;
-    record.cost = cost_of(turn.model, reply->usage);
   } else {
     record.reply = exchange.failure()->partial;
     record.error = fmt::format("{}: {}", to_string(exchange.failure()->kind), exchange.failure()->message);
@@ -314,7 +315,9 @@ Result<Assessment> Session::assess(const Leap& leap) {
     auto opinion = exchange.reply() != nullptr ? parse_assessment(exchange.reply()->text, turn.model.name)
                                                : Result<Assessment>(failure(exchange.failure()->message));
     upshot.outcome = opinion ? (opinion->hack ? "hack: " : "honest: ") + opinion->reason : opinion.error().message;
-    if (const Status status = transcribe(turn, exchange, upshot); !status) return status.error();
+    if (const Status status = transcribe(turn, exchange, *options_.checker, upshot); !status) {
+      return status.error();
+    }
     if (opinion) {
       opinion->similar = std::move(similar);
       return opinion;
@@ -403,7 +406,7 @@ Status Session::repair_once(const Turn& turn, const Exchange& exchange, const Up
   const auto repaired = follow(second, "llm:" + turn.model.name);
   if (!repaired) return repaired.error();
   if (repaired->accepted) ++report_.repaired;
-  return transcribe(again, second, *repaired);
+  return transcribe(again, second, client_, *repaired);
 }
 
 Status Session::take(const Turn& turn, const Exchange& exchange) {
@@ -411,7 +414,7 @@ Status Session::take(const Turn& turn, const Exchange& exchange) {
   count(exchange, turn.model);
   const auto upshot = follow(exchange, "llm:" + turn.model.name);
   if (!upshot) return upshot.error();
-  if (const Status status = transcribe(turn, exchange, *upshot); !status) return status.error();
+  if (const Status status = transcribe(turn, exchange, client_, *upshot); !status) return status.error();
   show("");
   if (upshot->reason.empty() || !may_go_on()) return ok_status();
   return repair_once(turn, exchange, *upshot);

@@ -240,6 +240,22 @@ TEST_F(SessionTest, StopsAtEachLimit) {
   EXPECT_TRUE(must_run(server).search.interrupted);
 }
 
+TEST_F(SessionTest, FailedAttemptsUseUpTheLimitsToo) {
+  options_.first_recipes = 0;
+  const ScriptedServer server(json::array({{{"answer", std::string(400, 'x')}, {"cut", 200}}}));
+  options_.limits.tokens = 300;
+  auto result = run(server);
+  ASSERT_FALSE(result.ok()) << "there was no answer";
+  const auto kept = exchanges();
+  ASSERT_EQ(kept.size(), 1u) << "one exchange of two attempts is more than the limit";
+  EXPECT_EQ(kept[0].attempts, 2);
+  EXPECT_NE(kept[0].error.find("truncated"), std::string::npos);
+  EXPECT_EQ(kept[0].completion_tokens, 2 * (200 / 4 + 1));
+  EXPECT_GT(kept[0].prompt_tokens, 300);
+  EXPECT_TRUE(kept[0].tokens_estimated);
+  EXPECT_GT(kept[0].cost, 0);
+}
+
 TEST_F(SessionTest, LooksTwiceAtLeaps) {
   judge_.verdicts = {{"CACHE", accepted(20)}, {"HONEST", accepted(21)}};
   options_.first_recipes = 2;
@@ -273,8 +289,18 @@ TEST_F(SessionTest, AsksASecondModelAboutLeaps) {
                                              {{"answer", "Hard to say."}}}));
   const auto checker = client_for(opinions);
   options_.checker = checker.get();
-  options_.checker_model.name = "judge";
+  options_.checker_model = {"judge", 1, 1000, 0};
   const SessionResult result = must_run(server);
+  const auto kept = exchanges();
+  ASSERT_EQ(kept.size(), 6u);
+  double cost = 0;
+  for (const ExchangeRecord& one : kept) {
+    EXPECT_EQ(one.url, one.purpose == "check" ? checker->url() : server.url() + "/chat/completions");
+    cost += one.cost;
+    if (one.purpose != "check") continue;
+    EXPECT_DOUBLE_EQ(one.cost, 1e-3 * static_cast<double>(one.prompt_tokens));
+  }
+  EXPECT_NEAR(result.report.spent.cost, cost, 1e-9) << "the checker is paid for as well";
   EXPECT_EQ(result.report.leaps, 3);
   EXPECT_EQ(result.report.hacks, 2) << "the third by rules, since its checker did not answer";
   const std::string asked = opinions.requests().at(0).at("body").at("messages").at(0).at("content");

@@ -177,11 +177,11 @@ Result<std::vector<llm::Message>> Search::prompt() {
 
 void Search::count(const llm::Exchange& exchange, const llm::ModelChoice& model) {
   if (exchange.attempts == 0) return;
+  budget_.charge(exchange.usage(), llm::cost_of(model, exchange.usage()));
   ++report_.exchanges;
-  if (const llm::ChatReply* reply = exchange.reply()) {
+  if (exchange.reply() != nullptr) {
     ++report_.answers;
     failed_exchanges_ = 0;
-    budget_.charge(reply->usage, llm::cost_of(model, reply->usage));
     return;
   }
   const llm::ChatFailure& failure = *exchange.failure();
@@ -204,13 +204,14 @@ Status Search::transcribe(const llm::Exchange& exchange, const llm::ModelChoice&
   record.seconds = exchange.seconds;
   record.name = upshot.name;
   record.outcome = upshot.outcome;
+  const llm::Usage usage = exchange.usage();
+  record.prompt_tokens = usage.prompt_tokens;
+  record.completion_tokens = usage.completion_tokens;
+  record.tokens_estimated = usage.estimated;
+  record.cost = llm::cost_of(model, usage);
   if (const llm::ChatReply* reply = exchange.reply()) {
     record.reply = reply->text;
     record.finish_reason = reply->finish_reason;
-    record.prompt_tokens = reply->usage.prompt_tokens;
-    record.completion_tokens = reply->usage.completion_tokens;
-    record.tokens_estimated = reply->usage.estimated;
-    record.cost = llm::cost_of(model, reply->usage);
   } else {
     record.reply = exchange.failure()->partial;
     record.error = fmt::format("{}: {}", llm::to_string(exchange.failure()->kind), exchange.failure()->message);
