@@ -224,6 +224,8 @@ std::string_view to_string(InputKind kind) {
       return "zero-one";
     case InputKind::accumulator:
       return "accumulator";
+    case InputKind::offset:
+      return "offset";
   }
   return "unknown";
 }

@@ -21,6 +21,7 @@ enum class InputKind {
   zero_one,     // {0,1}, thinned so that every expected value is below 2048 (bf16: 256): exact gate
   accumulator,  // large partial sums that cancel to a small exact result: accumulator probe
   edge,         // a table of edge cases: NaN, Inf, signed zeros, subnormals, overflow and its neighbours
+  offset,       // of tasks alone: the declared values, moved away from 0 by what the input says
 };
 
 struct InputSpec {

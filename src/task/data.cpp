@@ -17,6 +17,7 @@ namespace warpsmith::task {
 namespace {
 
 constexpr std::int64_t kChunk = 1 << 16;  // elements that are worth a thread
+constexpr std::int64_t kTableElements = 1 << 16;
 constexpr double kLargeScale = 1024;
 constexpr int kWideLow = -12, kWideHigh = 6;  // exponents of wide-range values
 
@@ -74,11 +75,32 @@ double value_of(const Input& input, const Tensor& tensor, InputKind kind, const 
       return kLargeScale * inputs::standard_normal(spec, 0, index);
     case InputKind::special:
       return special_value(input, spec, index, tensor);
+    case InputKind::offset:
+      return declared_value(input, spec, index) + input.offset;
     case InputKind::zero_one:
       return static_cast<double>(inputs::random_bits(spec, 0, index, 0) >> 63);
     default:
       return declared_value(input, spec, index);
   }
+}
+
+// Of a stream of random bits.
+std::uint64_t bits_at(std::uint64_t key, std::int64_t at) {
+  return inputs::mix(key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(at + 1));
+}
+
+// Elements of a table by 16 random bits each.
+template <class Element>
+void draw(const std::vector<std::byte>& table, std::uint64_t key, std::int64_t count, std::byte* data) {
+  in_parallel(count, [&](std::int64_t first, std::int64_t last) {
+    std::uint64_t bits = bits_at(key, first / 4) >> (16 * (first % 4));
+    for (std::int64_t at = first; at < last; ++at) {
+      if (at % 4 == 0) bits = bits_at(key, at / 4);
+      std::memcpy(data + at * std::int64_t{sizeof(Element)}, table.data() + (bits & 0xffff) * sizeof(Element),
+                  sizeof(Element));
+      bits >>= 16;
+    }
+  });
 }
 
 std::int64_t constant(const Expression& expression, const Instance& instance) {
@@ -176,6 +198,47 @@ std::vector<std::vector<std::byte>> make_inputs(const Instance& instance, InputK
         store_element(data.data(), tensor.type, at, value);
       }
     });
+    result.push_back(std::move(data));
+  }
+  return result;
+}
+
+TimedInputs::TimedInputs(const Instance& instance, std::uint64_t seed) : instance_(instance) {
+  const Task& task = *instance.task;
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    std::vector<std::byte>& table = tables_.emplace_back();
+    if (task.inputs[i].values == Values::integers) continue;
+    const Tensor& tensor = instance.tensors[i];
+    InputSpec spec;
+    spec.seed = inputs::mix(seed + i + 1);
+    table.resize(static_cast<std::size_t>(kTableElements * size_of(tensor.type)));
+    for (std::int64_t at = 0; at < kTableElements; ++at) {
+      store_element(table.data(), tensor.type, at, declared_value(task.inputs[i], spec, at));
+    }
+  }
+}
+
+std::vector<std::vector<std::byte>> TimedInputs::make(std::uint64_t seed) const {
+  const Task& task = *instance_.task;
+  std::vector<std::vector<std::byte>> result;
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    const Tensor& tensor = instance_.tensors[i];
+    const std::uint64_t key = inputs::mix(seed + i + 1);
+    std::vector<std::byte> data(static_cast<std::size_t>(tensor.bytes));
+    if (task.inputs[i].values == Values::integers) {
+      const std::int64_t low = constant(task.inputs[i].low, instance_);
+      const auto range = static_cast<std::uint64_t>(constant(task.inputs[i].high, instance_) - low);
+      in_parallel(tensor.elements, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t at = first; at < last; ++at) {
+          const auto value = static_cast<std::int32_t>(low + static_cast<std::int64_t>(bits_at(key, at) % range));
+          std::memcpy(data.data() + 4 * at, &value, sizeof value);
+        }
+      });
+    } else if (size_of(tensor.type) == 2) {
+      draw<std::uint16_t>(tables_[i], key, tensor.elements, data.data());
+    } else {
+      draw<std::uint32_t>(tables_[i], key, tensor.elements, data.data());
+    }
     result.push_back(std::move(data));
   }
   return result;

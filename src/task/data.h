@@ -24,6 +24,19 @@ void in_parallel(std::int64_t count, const std::function<void(std::int64_t, std:
 // kind normal: the distributions that the task declares; others stand in for them where the input is not fixed.
 std::vector<std::vector<std::byte>> make_inputs(const Instance& instance, InputKind kind, std::uint64_t seed);
 
+// The declared distributions at the speed of memory, for what is timed, of which every launch needs some of its own:
+// elements drawn from a table of values that were drawn from the distribution.
+class TimedInputs {
+ public:
+  TimedInputs(const Instance& instance, std::uint64_t seed);
+  // Thread-safe; as make_inputs().
+  std::vector<std::vector<std::byte>> make(std::uint64_t seed) const;
+
+ private:
+  Instance instance_;
+  std::vector<std::vector<std::byte>> tables_;  // by input; empty: whole numbers, which need none
+};
+
 // An element as a number, exactly; and a tensor of them.
 double element_at(const std::byte* data, TensorType type, std::int64_t index);
 std::vector<double> widen(const Tensor& tensor, const std::byte* data);

@@ -24,8 +24,8 @@ constexpr int kFormatVersion = 1;
 constexpr std::size_t kMaxDocumentBytes = 1 << 20;
 constexpr std::size_t kMaxTensors = 16, kMaxConstants = 16, kMaxSettings = 16, kMaxDims = 6;
 // What gates may ask for beside the declared distributions, as task.toml names them.
-constexpr InputKind kOfferedData[] = {InputKind::uniform, InputKind::positive, InputKind::wide_range,
-                                      InputKind::large,   InputKind::special,  InputKind::zero_one};
+constexpr InputKind kOfferedData[] = {InputKind::uniform, InputKind::positive, InputKind::wide_range, InputKind::large,
+                                      InputKind::special, InputKind::zero_one, InputKind::offset};
 
 bool is_name(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -232,7 +232,7 @@ class TaskReader {
   }
 
   void read_input(const Place& place, Task& task) {
-    if (!table(place, {"name", "type", "shape", "values", "scale", "shift", "low", "high", "fixed"})) return;
+    if (!table(place, {"name", "type", "shape", "values", "scale", "shift", "offset", "low", "high", "fixed"})) return;
     Input input;
     input.name = new_name(place);
     input.type = word(needed(place, "type"), kTypes, TensorType::f16);
@@ -243,7 +243,9 @@ class TaskReader {
            "integers are the values of i32 inputs, and of no others");
     input.scale = number(member(place, "scale"), 1);
     input.shift = number(member(place, "shift"), 0);
+    input.offset = number(member(place, "offset"), 0);
     input.fixed = boolean(member(place, "fixed")) || whole;
+    demand(input.offset == 0 || !input.fixed, member(place, "offset"), "a fixed input is never moved");
     if (whole) {
       input.low = expression(member(place, "low"));
       input.high = expression(needed(place, "high"));
@@ -312,6 +314,10 @@ class TaskReader {
       demand(std::find(known.begin(), known.end(), given) != known.end(), entry,
              unknown_name("distribution", given, known));
     }
+    const bool asked = std::find(task.data.begin(), task.data.end(), InputKind::offset) != task.data.end();
+    const bool moved =
+        std::any_of(task.inputs.begin(), task.inputs.end(), [](const Input& input) { return input.offset != 0; });
+    demand(asked == moved, place, "\"offset\" goes with an input's own 'offset', and that with it");
   }
 
   void read_baselines(const Place& place, Task& task) {

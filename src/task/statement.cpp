@@ -108,6 +108,7 @@ std::string statement_of(const Task& task, Target target) {
         fmt::format("- {}: {}, {}, {}", input.name, to_string(input.type), dims_text(input.shape), values_text(input));
     if (input.scale != 1) text += fmt::format(", times {:g}", input.scale);
     if (input.shift != 0) text += fmt::format(", plus {:g}", input.shift);
+    if (input.offset != 0) text += fmt::format("; on data `offset` {:g} more", input.offset);
     text += "\n";
   }
   text += "Outputs:\n";

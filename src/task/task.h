@@ -33,6 +33,7 @@ struct Input {
   double scale = 1, shift = 0;  // of normal, uniform and positive values
   Expression low, high;         // of integers: low <= x < high
   bool fixed = false;           // the same distribution in every gate: weights, say; integers always
+  double offset = 0;            // what data of kind `offset` add to the values
 };
 
 // |y - reference| <= absolute * s + relative * |reference|, rounded outwards to the output's type; s is 1, or what the

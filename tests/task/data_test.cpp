@@ -121,6 +121,54 @@ TEST(Inputs, FollowTheirDistributions) {
   EXPECT_LE(*std::max_element(index.begin(), index.end()), 19999);
 }
 
+TEST(Inputs, MoveAwayFromZeroByTheirOffset) {
+  Task task = small_task();
+  task.inputs[0].offset = 1024;
+  const Instance instance = instance_of(task, 0);
+  const auto x = widen(instance.tensors[0], make_inputs(instance, InputKind::offset, 7)[0].data());
+  for (const double value : x) {
+    ASSERT_GT(value, 1024 + 5 - 12.5);
+    ASSERT_LT(value, 1024 + 5 + 12.5);
+  }
+  EXPECT_GT(*std::max_element(x.begin(), x.end()) - *std::min_element(x.begin(), x.end()), 8)
+      << "and keep their spread";
+  const auto w = widen(instance.tensors[1], make_inputs(instance, InputKind::offset, 7)[1].data());
+  EXPECT_LE(*std::max_element(w.begin(), w.end()), 1) << "a fixed input stays";
+}
+
+TEST(Inputs, ForTimingFollowTheSameDistributions) {
+  const Task task = small_task();
+  const Instance instance = instance_of(task, 0);
+  const TimedInputs timed(instance, 3);
+  const auto one = timed.make(7), other = timed.make(8);
+  EXPECT_EQ(one, timed.make(7));
+  const auto equal = [](const std::vector<double>& a, const std::vector<double>& b) {
+    int count = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) count += a[i] == b[i] ? 1 : 0;
+    return count;
+  };
+  const auto of = [&](const std::vector<std::vector<std::byte>>& inputs, std::size_t i) {
+    return widen(instance.tensors[i], inputs[i].data());
+  };
+  double sum = 0, squares = 0;
+  for (const double value : of(one, 0)) {
+    sum += value;
+    squares += (value - 5) * (value - 5);
+  }
+  EXPECT_NEAR(sum / 20000, 5, 0.1);
+  EXPECT_NEAR(std::sqrt(squares / 20000), 2, 0.1);
+  EXPECT_LT(equal(of(one, 0), of(other, 0)), 200) << "chance alone";
+  for (const double value : of(one, 1)) {
+    ASSERT_GE(value, 0);
+    ASSERT_LE(value, 1);
+  }
+  EXPECT_LT(equal(of(one, 1), of(other, 1)), 20);
+  const auto index = of(one, 2);
+  EXPECT_GE(*std::min_element(index.begin(), index.end()), -3);
+  EXPECT_LE(*std::max_element(index.begin(), index.end()), 19999);
+  EXPECT_LT(equal(index, of(other, 2)), 20);
+}
+
 TEST(Inputs, AreDeterminedAndFixedOnesStay) {
   const Task task = small_task();
   const Instance instance = instance_of(task, 0);

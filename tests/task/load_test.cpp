@@ -136,6 +136,9 @@ TEST_F(LoadTest, NamesEveryMistakeWithItsPlace) {
   EXPECT_SAYS("[[setting]]", "[setting]", "line ");
   EXPECT_SAYS("about = \"", "about = ", "line 2: ");
   EXPECT_SAYS("data = [\"uniform\", \"special\"]", "", "'data' is missing");
+  EXPECT_SAYS("\"special\"]", "\"offset\"]", "/data: \"offset\" goes with an input's own 'offset'");
+  EXPECT_SAYS("type = \"f32\"\n", "type = \"f32\"\noffset = 1024\n", "\"offset\" goes with an input's own 'offset'");
+  EXPECT_SAYS("type = \"f32\"\n", "type = \"f32\"\noffset = 1024\nfixed = true\n", "a fixed input is never moved");
 }
 
 TEST_F(LoadTest, AConstantThatNeverVariesIsNone) {
