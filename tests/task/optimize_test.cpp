@@ -121,6 +121,80 @@ TEST_F(OptimizeTaskTest, ATaskWithoutCandidatesSaysSo) {
   EXPECT_EQ(result.error().kind, ErrorKind::bad_input);
 }
 
+Verdict evaluate_for(const std::unique_ptr<TaskSession>& session, const std::string& source, const std::string& entry,
+                     const std::string& fields = "") {
+  const auto parsed = session->parse(
+      source, R"({"warpsmith_candidate": 1, "source": "x.cpp", "entry": ")" + entry + "\"" + fields + "}");
+  EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+  TimingEffort effort;
+  effort.seconds = 0.02;
+  return session->evaluate(*parsed, 0, effort).verdict;
+}
+
+// One pass over a row, in which the square of a large mean is subtracted from the mean of large squares.
+TEST_F(OptimizeTaskTest, AVarianceThatCancelsIsWrong) {
+  const auto session = open(std::filesystem::path(WARPSMITH_TASKS) / "layernorm");
+  ASSERT_NE(session, nullptr);
+  const std::string kernel = R"(#include <cmath>
+extern "C" void layernorm(const Arguments& t) {
+  for (std::int64_t row = 0; row < t.rows; ++row) {
+    const f16* x = t.x + row * t.columns;
+    SUM sums[16] = {}, squares[16] = {};
+    for (std::int64_t i = 0; i < t.columns; ++i) {
+      const SUM value = static_cast<SUM>(x[i]);
+      sums[i % 16] += value;
+      squares[i % 16] += value * value;
+    }
+    for (int i = 1; i < 16; ++i) { sums[0] += sums[i]; squares[0] += squares[i]; }
+    const SUM mean = sums[0] / t.columns;
+    const float variance = static_cast<float>(squares[0] / t.columns - mean * mean);
+    const float factor = 1 / std::sqrt((variance < 0 ? 0 : variance) + static_cast<float>(t.epsilon));
+    for (std::int64_t i = 0; i < t.columns; ++i) {
+      const float y = (static_cast<float>(x[i]) - static_cast<float>(mean)) * factor;
+      t.y[row * t.columns + i] = static_cast<f16>(y * static_cast<float>(t.weight[i]) + static_cast<float>(t.bias[i]));
+    }
+  }
+})";
+  const Verdict single = evaluate_for(session, "#define SUM float\n" + kernel, "layernorm");
+  const auto* wrong = std::get_if<verdict::Wrong>(&single.outcome);
+  ASSERT_NE(wrong, nullptr) << single.describe();
+  EXPECT_EQ(wrong->gate.gate, "bound/offset") << "and no other data show it: " << single.describe();
+  const Verdict twice = evaluate_for(session, "#define SUM double\n" + kernel, "layernorm");
+  EXPECT_NE(twice.accepted(), nullptr) << "the same in double precision is right: " << twice.describe();
+}
+
+// As one that begins with 0, in place of the least value, in a list of the best.
+TEST_F(OptimizeTaskTest, ATopKThatForgetsNegativeValuesIsWrong) {
+  const auto session = open(std::filesystem::path(WARPSMITH_TASKS) / "top_k");
+  ASSERT_NE(session, nullptr);
+  const std::string kernel = R"(
+extern "C" void top_k(const Arguments& t) {
+  for (std::int64_t row = 0; row < t.rows; ++row) {
+    const f16* x = t.x + row * t.columns;
+    auto* taken = static_cast<char*>(t.workspace);
+    for (std::int64_t i = 0; i < t.columns; ++i) taken[i] = 0;
+    for (std::int64_t n = 0; n < t.k; ++n) {
+      float best = LEAST;
+      std::int64_t at = 0;
+      for (std::int64_t i = 0; i < t.columns; ++i) {
+        if (taken[i] || !(static_cast<float>(x[i]) > best)) continue;
+        best = static_cast<float>(x[i]);
+        at = i;
+      }
+      taken[at] = 1;
+      t.values[row * t.k + n] = x[at];
+      t.indices[row * t.k + n] = static_cast<std::int32_t>(at);
+    }
+  }
+})";
+  const std::string fields = R"(, "workspace_bytes": "columns")";
+  const Verdict wrong = evaluate_for(session, "#define LEAST -0x1p-24f\n" + kernel, "top_k", fields);
+  EXPECT_TRUE(std::holds_alternative<verdict::Wrong>(wrong.outcome)) << wrong.describe();
+  EXPECT_NE(wrong.describe().find("k=16"), std::string::npos) << wrong.describe();
+  const Verdict right = evaluate_for(session, "#define LEAST -1e30f\n" + kernel, "top_k", fields);
+  EXPECT_NE(right.accepted(), nullptr) << right.describe();
+}
+
 TEST_F(OptimizeTaskTest, ShippedCandidatesForTheCpuAreAccepted) {
   int accepted = 0;
   for (const auto& entry : std::filesystem::directory_iterator(WARPSMITH_TASKS)) {
