@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -72,7 +73,7 @@ class Host {
   json answer(const json& command) {
     try {
       const auto operation = command.at("op").get<std::string>();
-      if (operation == "run") return run();
+      if (operation == "run") return run(command);
       if (operation == "order") return set_order(command);
       if (operation == "tables") return set_tables(command);
       if (operation == "state") return {{"hash", hash_of_variables()}};
@@ -134,15 +135,16 @@ class Host {
   }
 
   json set_order(const json& command) {
-    order_ = command.at("order").get<std::vector<std::size_t>>();
-    for (const std::size_t table : order_) {
+    auto order = command.at("order").get<std::vector<std::size_t>>();
+    for (const std::size_t table : order) {
       if (table >= tables_.size()) throw std::runtime_error("an order of tables that are not there");
     }
+    orders_[command.at("slot").get<int>()] = std::move(order);
     return json::object();
   }
 
-  json run() {
-    for (const std::size_t table : order_) entry_(tables_[table].data());
+  json run(const json& command) {
+    for (const std::size_t table : orders_.at(command.at("slot").get<int>())) entry_(tables_[table].data());
     return json::object();
   }
 
@@ -160,7 +162,7 @@ class Host {
   Entry entry_ = nullptr;
   Segments segments_;
   std::vector<std::vector<std::uint64_t>> tables_;
-  std::vector<std::size_t> order_;
+  std::map<int, std::vector<std::size_t>> orders_;  // by slot
 };
 
 }  // namespace

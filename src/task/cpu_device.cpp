@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -17,7 +21,30 @@ constexpr std::int64_t kMostBytes = 1LL << 30;  // of all slabs
 constexpr int kOverheadSamples = 15;
 constexpr double kBatchUs = 2000;
 constexpr double kFloorTolerance = 0.75;  // measured peaks of a CPU drift
-constexpr std::int64_t kColdFactor = 2;   // slabs together exceed the last cache level so many times
+constexpr std::int64_t kLineBytes = 64;
+constexpr std::int64_t kColdFactor = 2;  // slabs together exceed the last cache level so many times
+
+#if defined(__x86_64__)
+bool has_clflushopt() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_CLFLUSHOPT) != 0;
+}
+__attribute__((target("clflushopt"))) void flush_lines(std::byte* data, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += kLineBytes) _mm_clflushopt(data + at);
+}
+// Out of all caches of the machine, those of other cores too (Intel SDM, CLFLUSHOPT): data that were just written are
+// as cold as any.
+void evict(std::byte* data, std::int64_t bytes) {
+  static const bool able = has_clflushopt();
+  if (able) flush_lines(data, bytes);
+  _mm_mfence();
+}
+#else
+void evict(std::byte*, std::int64_t) {}
+#endif
+
+// Orders that the candidate's process keeps beside each other.
+enum Slot { kCold, kWarm, kOnce };
 
 class CpuTaskDevice final : public TaskDevice {
  public:
@@ -59,12 +86,13 @@ class CpuTaskDevice final : public TaskDevice {
 
   void unload() override {
     host_.reset();
+    ran_ = false;
     first_state_.reset();
-    order_.clear();
-    for (auto& armed : armed_) armed.clear();
+    orders_ = {};
   }
 
   bool outlives_crashes() const override { return true; }
+  bool remembers() const override { return true; }
 
   Status write(int slab, const std::byte* bytes) override {
     std::memcpy(at(slab), bytes, static_cast<std::size_t>(slab_bytes_));
@@ -72,7 +100,7 @@ class CpuTaskDevice final : public TaskDevice {
   }
   Status read(int slab, std::byte* bytes) override {
     std::memcpy(bytes, at(slab), static_cast<std::size_t>(slab_bytes_));
-    return ok_status();
+    return take_first_state();
   }
   Status fill(int slab, std::int64_t offset, std::int64_t bytes, std::uint16_t pattern) override {
     auto* words = reinterpret_cast<std::uint16_t*>(at(slab) + offset);
@@ -81,12 +109,10 @@ class CpuTaskDevice final : public TaskDevice {
   }
 
   Status run(int slab) override {
-    const auto ran = run_order({slab});
+    if (const Status set = set_order(kOnce, {slab}); !set) return set;
+    const auto ran = host_->run(kOnce);
     if (!ran) return ran.error();
-    if (first_state_) return ok_status();
-    const auto state = host_->state();
-    if (!state) return state.error();
-    first_state_ = *state;
+    ran_ = true;
     return ok_status();
   }
 
@@ -99,20 +125,25 @@ class CpuTaskDevice final : public TaskDevice {
   }
 
   Result<Armed> arm(const std::vector<int>& slabs, bool warm) override {
-    std::vector<int>& tables = armed_[warm ? 1 : 0];
-    tables = slabs;
+    const Slot slot = warm ? kWarm : kCold;
+    std::vector<int> tables = slabs;
     if (warm) {
       for (int& table : tables) table += slabs_;
     }
-    const auto ran = run_order(tables);
+    if (const Status set = set_order(slot, tables); !set) return set.error();
+    const auto ran = host_->run(slot);
     if (!ran) return ran.error();
     return Armed{per_launch(*ran, slabs.size()), static_cast<int>(slabs.size())};
   }
 
   Result<double> time(bool warm) override {
-    const auto ran = run_order(armed_[warm ? 1 : 0]);
+    const Slot slot = warm ? kWarm : kCold;
+    if (!warm) {
+      for (const int slab : orders_[slot]) evict(at(slab), slab_bytes_);
+    }
+    const auto ran = host_->run(slot);
     if (!ran) return ran.error();
-    return per_launch(*ran, order_.size());
+    return per_launch(*ran, orders_[slot].size());
   }
 
   double floor_us(const Instance& instance, std::int64_t slab_bytes, int slabs) const override {
@@ -129,23 +160,31 @@ class CpuTaskDevice final : public TaskDevice {
     return std::max(1e-3, (seconds * 1e6 - overhead_us_) / static_cast<double>(launches));
   }
 
-  Result<double> run_order(const std::vector<int>& tables) {
-    if (order_ != tables) {
-      if (const Status set = host_->set_order(tables); !set) return set.error();
-      order_ = tables;
-    }
-    return host_->run();
+  // What the candidate's process is told between two batches is said here, before a slab holds anything that is timed.
+  Status set_order(Slot slot, const std::vector<int>& tables) {
+    if (orders_[slot] == tables) return ok_status();
+    orders_[slot] = tables;
+    return host_->set_order(slot, tables);
   }
 
   // Of a command that runs nothing: the least of several, so that no launch gains by it.
   Status measure_overhead() {
-    if (const Status set = host_->set_order({}); !set) return set;
+    if (const Status set = host_->set_order(kOnce, {}); !set) return set;
     overhead_us_ = 1e9;
     for (int i = 0; i < kOverheadSamples; ++i) {
-      const auto ran = host_->run();
+      const auto ran = host_->run(kOnce);
       if (!ran) return ran.error();
       overhead_us_ = std::min(overhead_us_, *ran * 1e6);
     }
+    return ok_status();
+  }
+
+  // After results were read, so that the process cannot mend them meanwhile.
+  Status take_first_state() {
+    if (!ran_ || first_state_) return ok_status();
+    const auto state = host_->state();
+    if (!state) return state.error();
+    first_state_ = *state;
     return ok_status();
   }
 
@@ -171,8 +210,8 @@ class CpuTaskDevice final : public TaskDevice {
   std::optional<ForeignHost> host_;
   std::int64_t slab_bytes_ = 0;
   int slabs_ = 0;
-  std::vector<int> order_;                 // of tables: a slab's, or slabs_ more for the one with the inputs of slab 0
-  std::array<std::vector<int>, 2> armed_;  // cold, warm
+  std::array<std::vector<int>, 3> orders_;  // of tables: a slab's, or slabs_ more for the one with the inputs of slab 0
+  bool ran_ = false;
   std::optional<std::uint64_t> first_state_;
   double overhead_us_ = 0;
 };

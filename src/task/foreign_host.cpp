@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kStartSeconds = 30;
+constexpr int kStopLooks = 50'000;  // for a second or more
+constexpr std::chrono::microseconds kStopPause{20};
 constexpr std::uint64_t kFurtherMemory = 4ULL << 30;
 
 nlohmann::json to_json(const ArgumentTable& table) {
@@ -46,10 +48,9 @@ nlohmann::json to_json(const ArgumentTable& table) {
 }
 
 Status ask(audit::HostLink& link, const std::string& operation, nlohmann::json arguments, double limit_seconds,
-           nlohmann::json* reply = nullptr, double* seconds = nullptr) {
+           nlohmann::json* reply = nullptr) {
   auto answer = link.ask(operation, std::move(arguments), limit_seconds);
   if (!answer) return answer.error();
-  if (seconds != nullptr) *seconds = answer->seconds;
   if (const auto error = answer->body.find("error"); error != answer->body.end()) {
     return failure(error->is_string() ? printable(error->get<std::string>(), 300) : "an error without words");
   }
@@ -57,13 +58,19 @@ Status ask(audit::HostLink& link, const std::string& operation, nlohmann::json a
   return ok_status();
 }
 
+// All of its threads: the signal reaches each one by itself.
 bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos || end + 2 >= text.size()) return true;  // it is gone
-  return text[end + 2] == 'T' || text[end + 2] == 'Z' || text[end + 2] == 'X';
+  std::error_code error;
+  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
+    std::ifstream file(thread.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t end = text.rfind(')');
+    if (end == std::string::npos || end + 2 >= text.size()) continue;  // it is gone
+    const char state = text[end + 2];
+    if (state != 'T' && state != 'Z' && state != 'X') return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -108,7 +115,7 @@ ForeignHost& ForeignHost::operator=(ForeignHost&& other) noexcept {
   std::swap(link_, other.link_);
   std::swap(object_, other.object_);
   std::swap(limit_seconds_, other.limit_seconds_);
-  std::swap(frozen_, other.frozen_);
+  std::swap(stopped_, other.stopped_);
   return *this;
 }
 ForeignHost::~ForeignHost() = default;
@@ -154,50 +161,56 @@ Result<ForeignHost> ForeignHost::start(const Options& options, const SharedMemor
 }
 
 Status ForeignHost::load(const std::string& entry) {
-  thaw();
-  return ask(*link_, "load", {{"object", object_.string()}, {"entry", entry}}, limit_seconds_);
+  return command("load", {{"object", object_.string()}, {"entry", entry}});
 }
 
 Status ForeignHost::set_tables(const std::vector<ArgumentTable>& tables) {
-  thaw();
   auto list = nlohmann::json::array();
   for (const ArgumentTable& table : tables) list.push_back(to_json(table));
-  return ask(*link_, "tables", {{"tables", std::move(list)}}, limit_seconds_);
+  return command("tables", {{"tables", std::move(list)}});
 }
 
-Status ForeignHost::set_order(const std::vector<int>& order) {
-  thaw();
-  return ask(*link_, "order", {{"order", order}}, limit_seconds_);
+Status ForeignHost::set_order(int slot, const std::vector<int>& order) {
+  return command("order", {{"slot", slot}, {"order", order}});
 }
 
-Result<double> ForeignHost::run() {
-  thaw();
+Result<double> ForeignHost::run(int slot) {
   double seconds = 0;
-  const Status ran = ask(*link_, "run", nlohmann::json::object(), limit_seconds_, nullptr, &seconds);
+  const Status ran = command("run", {{"slot", slot}}, nullptr, &seconds);
   if (!ran) return ran.error();
-  freeze();
   return seconds;
 }
 
 Result<std::uint64_t> ForeignHost::state() {
-  thaw();
   nlohmann::json reply;
-  const Status asked = ask(*link_, "state", nlohmann::json::object(), limit_seconds_, &reply);
+  const Status asked = command("state", nlohmann::json::object(), &reply);
   if (!asked) return asked.error();
   const auto hash = reply.find("hash");
   if (hash == reply.end() || !hash->is_number_unsigned()) return failure("an answer without a hash");
   return hash->get<std::uint64_t>();
 }
 
-void ForeignHost::freeze() {
+Status ForeignHost::command(const std::string& operation, nlohmann::json arguments, nlohmann::json* reply,
+                            double* seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  if (std::exchange(stopped_, false)) kill(link_->pid(), SIGCONT);
+  const Status asked = ask(*link_, operation, std::move(arguments), limit_seconds_, reply);
+  if (link_->last_fault()) return asked;  // the process is gone
   kill(link_->pid(), SIGSTOP);
-  for (int i = 0; i < 1000 && !is_stopped(link_->pid()); ++i)
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  frozen_ = true;
+  if (seconds != nullptr) {
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  stopped_ = true;
+  const Status stopped = await_stop();
+  return asked ? stopped : asked;
 }
 
-void ForeignHost::thaw() {
-  if (std::exchange(frozen_, false)) kill(link_->pid(), SIGCONT);
+Status ForeignHost::await_stop() {
+  for (int i = 0; i < kStopLooks; ++i) {
+    if (is_stopped(link_->pid())) return ok_status();
+    std::this_thread::sleep_for(kStopPause);
+  }
+  return failure("the process does not stop");
 }
 
 }  // namespace warpsmith::task

@@ -1,12 +1,14 @@
 // A process that runs foreign host code (a candidate's C++ kernel, a task's reference) on memory that it shares with
 // this one. Candidates run confined as audited kernels do (audit/sandbox.h). Nothing that the process says is believed:
-// a reply ends a wait, and what it did is read from the memory.
+// a reply ends a wait, and what it did is read from the memory. It is stopped whenever no command is under way, so that
+// none of its threads or signal handlers works unseen.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,24 +68,27 @@ class ForeignHost {
   // Error (failed) of these: what the process said or became.
   Status load(const std::string& entry);
   Status set_tables(const std::vector<ArgumentTable>& tables);
-  // Which tables the next runs take, in order.
-  Status set_order(const std::vector<int>& order);
-  // One call a table. Seconds by this process's clock, from before the command until the reply was read. The process is
-  // stopped afterwards, until it is asked for something again: what it left can be read in peace.
-  Result<double> run();
+  // Which tables the runs of a slot take, in order. Several slots are kept beside each other, so that no command comes
+  // between what a run finds in the memory and the run.
+  Status set_order(int slot, const std::vector<int>& order);
+  // One call a table. Seconds by this process's clock, from before the process may go on until it has been told to
+  // stop.
+  Result<double> run(int slot);
   // A hash of the object's own variables, as the process claims.
   Result<std::uint64_t> state();
 
  private:
   ForeignHost();
-  void freeze();
-  void thaw();
+  // Lets the process go on for one command, and stops it again.
+  Status command(const std::string& operation, nlohmann::json arguments, nlohmann::json* reply = nullptr,
+                 double* seconds = nullptr);
+  Status await_stop();
 
   std::optional<ScratchDirectory> scratch_;  // outlives the process
   std::unique_ptr<audit::HostLink> link_;
   std::filesystem::path object_;
   double limit_seconds_ = 60;
-  bool frozen_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace warpsmith::task

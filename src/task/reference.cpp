@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <thread>
 
 #include "task/foreign_host.h"
 
@@ -12,7 +14,8 @@ namespace warpsmith::task {
 
 namespace {
 
-constexpr double kLimitSeconds = 250;  // of one data set
+constexpr double kLimitSeconds = 250;                 // of one data set
+constexpr std::int64_t kMostKeptBytes = 256LL << 20;  // of the memory of a process that stays
 
 // A NaN that no arithmetic makes.
 double unwritten() { return double_from_bits(0x7ff4deadbeef1234ULL); }
@@ -28,7 +31,7 @@ class CppReference final : public Reference {
     return Error{done.error().kind, fmt::format("the reference of {}: {}", instance.describe(), done.error().message)};
   }
 
-  bool concurrent() const override { return true; }  // every call has a process of its own
+  bool concurrent() const override { return true; }  // calls at the same time have processes of their own
 
  private:
   static ArgumentTable table_of(const Instance& instance, const ReferenceLayout& layout) {
@@ -42,21 +45,52 @@ class CppReference final : public Reference {
     return table;
   }
 
+  // A process with its memory, ready for data of one setting.
+  struct Idle {
+    Instance instance;
+    SharedMemory memory;
+    ForeignHost host;
+    bool stays = false;  // a process ends with the thread that started it
+  };
+
   Status run(const Instance& instance, Dataset& dataset) {
     const ReferenceLayout layout = reference_layout(instance);
+    auto ready = idle_for(instance, layout);
+    if (!ready) return ready.error();
+    std::unique_ptr<Idle> idle = std::move(*ready);
+    write_reference_inputs(instance, dataset, layout, idle->memory.data());
+    if (const auto ran = idle->host.run(0); !ran) return ran.error();
+    const Status read = read_reference_outputs(instance, layout, idle->memory.data(), dataset);
+    if (!read || !idle->stays || layout.bytes > kMostKeptBytes) return read;
+    const std::lock_guard lock(mutex_);
+    idle_ = std::move(idle);
+    return read;
+  }
+
+  // The one that is kept, or a new one.
+  Result<std::unique_ptr<Idle>> idle_for(const Instance& instance, const ReferenceLayout& layout) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::unique_ptr<Idle> kept = std::move(idle_);
+      const bool fits = kept && kept->instance.task == instance.task && kept->instance.setting == instance.setting &&
+                        kept->memory.bytes() == layout.bytes;
+      if (fits) return kept;
+    }
     auto memory = SharedMemory::create(layout.bytes);
     if (!memory) return memory.error();
-    write_reference_inputs(instance, dataset, layout, memory->data());
     auto host = ForeignHost::start({false, kLimitSeconds, host_, {}}, *memory, object_);
     if (!host) return host.error();
-    if (const Status loaded = host->load(kReferenceEntry); !loaded) return loaded;
-    if (const Status set = host->set_tables({table_of(instance, layout)}); !set) return set;
-    if (const Status set = host->set_order({0}); !set) return set;
-    if (const auto ran = host->run(); !ran) return ran.error();
-    return read_reference_outputs(instance, layout, memory->data(), dataset);
+    if (const Status loaded = host->load(kReferenceEntry); !loaded) return loaded.error();
+    if (const Status set = host->set_tables({table_of(instance, layout)}); !set) return set.error();
+    if (const Status set = host->set_order(0, {0}); !set) return set.error();
+    return std::make_unique<Idle>(
+        Idle{instance, std::move(*memory), std::move(*host), std::this_thread::get_id() == owner_});
   }
 
   std::filesystem::path object_, host_;
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::unique_ptr<Idle> idle_;  // null: there is none, or it is in use
 };
 
 // Calls body(tensor, whether these are its magnitudes) for all that a reference works on.

@@ -44,6 +44,7 @@ class Service final : public TaskService {
     time_candidate(request, notices, verdict);
     verdict.timing_seconds = seconds_since(start);
     backend_->unload();
+    if (backend_->fault()) return *backend_->fault();
     return verdict;
   }
 

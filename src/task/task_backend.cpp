@@ -17,8 +17,9 @@ namespace warpsmith::task {
 
 namespace {
 
-constexpr int kDistinctData = 4;  // that are timed; slabs take turns in holding them
-constexpr int kMostSlabs = 256;   // launches of a batch at most
+// Slabs whose results are looked at after batches where references are dear, and that are looked at in the end.
+constexpr std::size_t kLookedAt = 4, kFinalLooks = 16;
+constexpr int kMostSlabs = 256;  // launches of a batch at most
 constexpr int kFewestLaunches = 4;
 constexpr std::uint16_t kTimedPoison = kPoisonPatterns[0];
 constexpr std::uint64_t kZoneKey = 0x5bd1e9955bd1e995ULL;
@@ -54,7 +55,7 @@ std::vector<GateInput> gates_of(const Task& task, std::uint64_t seed, std::uint6
 }
 
 TaskBackend::TaskBackend(TaskDevice& device, Reference& reference, std::uint64_t timing_seed)
-    : device_(device), reference_(reference), timing_seed_(timing_seed) {}
+    : device_(device), reference_(reference), timing_seed_(timing_seed), look_generator_(draw_seed()) {}
 
 Status TaskBackend::open(const Instance& instance, std::int64_t workspace_bytes, bool zero_workspace) {
   instance_ = instance;
@@ -62,8 +63,9 @@ Status TaskBackend::open(const Instance& instance, std::int64_t workspace_bytes,
   zero_workspace_ = zero_workspace;
   data_.reset();
   for (auto& order : orders_) order.clear();
-  timed_images_.clear();
-  written_slabs_ = 0;
+  timed_inputs_.reset();
+  batch_data_.clear();
+  fault_.reset();
   timed_ = {true, {}, 0, 0};
   const double floor_us = std::max(1.0, device_.floor_us(instance, layout_.bytes, kMostSlabs));
   const bool timed = instance.values().timed;
@@ -72,6 +74,13 @@ Status TaskBackend::open(const Instance& instance, std::int64_t workspace_bytes,
   if (!room) return room.error();
   slabs_ = *room;
   slab_ = 0;
+  slab_seeds_.assign(static_cast<std::size_t>(slabs_), 0);
+  slab_order_.resize(static_cast<std::size_t>(slabs_));
+  std::iota(slab_order_.begin(), slab_order_.end(), 0);
+  // Where data last, so do the slabs whose references are made first.
+  std::mt19937_64 generator(device_.remembers() ? draw_seed() : timing_seed_);
+  std::shuffle(slab_order_.begin(), slab_order_.end(), generator);
+  if (timed) timed_inputs_.emplace(instance_, inputs::mix(timing_seed_));
   return ok_status();
 }
 
@@ -83,23 +92,33 @@ Status TaskBackend::load(const Artifact& artifact, const nlohmann::json& launch)
 
 // --- data ---
 
-Result<std::shared_ptr<const Dataset>> TaskBackend::dataset(InputKind kind, std::uint64_t seed) {
-  const DataKey key{instance_.setting, kind, seed};
-  if (const auto found = datasets_.find(key); found != datasets_.end()) return found->second;
-  auto made = make(kind, seed);
-  if (!made) return made.error();
-  return keep(key, std::move(*made));
+std::shared_ptr<const Dataset> TaskBackend::known(const Source& source) const {
+  if (passes(source)) {
+    const auto found = batch_data_.find(source);
+    return found == batch_data_.end() ? nullptr : found->second;
+  }
+  const auto found = datasets_.find({instance_.setting, source});
+  return found == datasets_.end() ? nullptr : found->second;
 }
 
-Result<Dataset> TaskBackend::make(InputKind kind, std::uint64_t seed) {
+Result<std::shared_ptr<const Dataset>> TaskBackend::dataset(const Source& source) {
+  if (auto data = known(source)) return data;
+  auto made = make(source);
+  if (!made) return made.error();
+  return keep(source, std::move(*made));
+}
+
+Result<Dataset> TaskBackend::make(const Source& source) {
   Dataset data;
-  data.inputs = make_inputs(instance_, kind, seed);
+  data.inputs = source.kind ? make_inputs(instance_, *source.kind, source.seed) : timed_inputs_->make(source.seed);
   if (const Status done = reference_.complete(instance_, data); !done) return done.error();
   return data;
 }
 
 // What was kept longest goes where memory is short.
-std::shared_ptr<const Dataset> TaskBackend::keep(const DataKey& key, Dataset data) {
+std::shared_ptr<const Dataset> TaskBackend::keep(const Source& source, Dataset data) {
+  if (passes(source)) return batch_data_[source] = std::make_shared<const Dataset>(std::move(data));
+  const DataKey key{instance_.setting, source};
   dataset_bytes_ += size_in_bytes(data);
   const std::int64_t most = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
   while (dataset_bytes_ > most && !made_.empty()) {
@@ -112,16 +131,16 @@ std::shared_ptr<const Dataset> TaskBackend::keep(const DataKey& key, Dataset dat
   return datasets_[key] = std::make_shared<const Dataset>(std::move(data));
 }
 
-Status TaskBackend::make_all(const std::vector<std::pair<InputKind, std::uint64_t>>& wanted) {
-  std::vector<std::pair<InputKind, std::uint64_t>> missing;
-  for (const auto& [kind, seed] : wanted) {
-    const bool listed = std::find(missing.begin(), missing.end(), std::pair(kind, seed)) != missing.end();
-    if (!listed && datasets_.count({instance_.setting, kind, seed}) == 0) missing.emplace_back(kind, seed);
+Status TaskBackend::make_all(const std::vector<Source>& wanted) {
+  std::vector<Source> missing;
+  for (const Source& source : wanted) {
+    const bool listed = std::find(missing.begin(), missing.end(), source) != missing.end();
+    if (!listed && known(source) == nullptr) missing.push_back(source);
   }
   std::vector<std::optional<Result<Dataset>>> made(missing.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < missing.size(); i = next++) made[i] = make(missing[i].first, missing[i].second);
+    for (std::size_t i = next++; i < missing.size(); i = next++) made[i] = make(missing[i]);
   };
   const std::size_t most = reference_.concurrent() ? std::max(1U, std::thread::hardware_concurrency()) : 1;
   std::vector<std::thread> threads;
@@ -130,29 +149,30 @@ Status TaskBackend::make_all(const std::vector<std::pair<InputKind, std::uint64_
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (!*made[i]) return made[i]->error();
-    keep({instance_.setting, missing[i].first, missing[i].second}, std::move(**made[i]));
+    keep(missing[i], std::move(**made[i]));
   }
   return ok_status();
 }
 
 Status TaskBackend::make_data(const std::vector<GateInput>& gates) {
-  std::vector<std::pair<InputKind, std::uint64_t>> wanted;
-  for (const GateInput& gate : gates) wanted.emplace_back(gate.step.kind, gate.step.seed);
+  std::vector<Source> wanted;
+  for (const GateInput& gate : gates) wanted.push_back({gate.step.kind, gate.step.seed});
   return make_all(wanted);
 }
 
-std::uint64_t TaskBackend::timed_seed(int slab) const {
-  return inputs::mix(timing_seed_ + static_cast<std::uint64_t>(slab % kDistinctData));
-}
-
-Result<std::shared_ptr<const Dataset>> TaskBackend::timed_data(int slab) {
-  return dataset(InputKind::normal, timed_seed(slab));
-}
-
+// Where every batch has new data there is nothing to make yet.
 Status TaskBackend::make_timing_data() {
-  std::vector<std::pair<InputKind, std::uint64_t>> wanted;
-  for (int i = 0; i < std::min(kDistinctData, slabs_); ++i) wanted.emplace_back(InputKind::normal, timed_seed(i));
+  if (device_.remembers()) return ok_status();
+  std::vector<int> slabs(slab_order_.begin(),
+                         slab_order_.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, slab_order_.size())));
+  slabs.push_back(0);  // whose inputs warm launches read
+  std::vector<Source> wanted;
+  for (const int slab : slabs) wanted.push_back({std::nullopt, lasting_seed(slab)});
   return make_all(wanted);
+}
+
+std::uint64_t TaskBackend::lasting_seed(int slab) const {
+  return inputs::mix(timing_seed_ + static_cast<std::uint64_t>(slab) + 1);
 }
 
 Status TaskBackend::fill(InputKind kind, std::uint64_t seed) {
@@ -161,7 +181,7 @@ Status TaskBackend::fill(InputKind kind, std::uint64_t seed) {
 }
 
 Status TaskBackend::refill(InputKind kind, std::uint64_t seed) {
-  auto made = dataset(kind, seed);
+  auto made = dataset({kind, seed});
   if (!made) return made.error();
   data_ = std::move(*made);
   return ok_status();
@@ -169,18 +189,19 @@ Status TaskBackend::refill(InputKind kind, std::uint64_t seed) {
 
 // --- images ---
 
-TaskBackend::Bytes TaskBackend::image_of(const Dataset& data, std::uint16_t poison) const {
+TaskBackend::Bytes TaskBackend::image_of(const std::vector<std::vector<std::byte>>& inputs,
+                                         std::uint16_t poison) const {
   Bytes image(static_cast<std::size_t>(layout_.bytes));
   const auto paint = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; at += 2) {
-      const auto word = static_cast<std::uint16_t>(inputs::mix(kZoneKey + static_cast<std::uint64_t>(at)));
+      const auto word = static_cast<std::uint16_t>(warpsmith::inputs::mix(kZoneKey + static_cast<std::uint64_t>(at)));
       std::memcpy(image.data() + at, &word, 2);
     }
   };
   std::int64_t at = 0;
   for (std::size_t i = 0; i < instance_.tensors.size(); ++i) {
     paint(at, layout_.tensors[i]);
-    if (!is_output(i)) std::memcpy(image.data() + layout_.tensors[i], data.inputs[i].data(), data.inputs[i].size());
+    if (!is_output(i)) std::memcpy(image.data() + layout_.tensors[i], inputs[i].data(), inputs[i].size());
     at = layout_.tensors[i] + instance_.tensors[i].bytes;
   }
   paint(at, layout_.workspace);
@@ -208,7 +229,7 @@ void TaskBackend::scatter_poison(Bytes& image, std::uint16_t poison, const input
 }
 
 Status TaskBackend::run(std::uint16_t poison, bool keep_workspace, const inputs::Holes* holes) {
-  Bytes image = image_of(*data_, poison);
+  Bytes image = image_of(data_->inputs, poison);
   const auto keep = [&](std::int64_t offset, std::int64_t bytes) {
     std::memcpy(image.data() + offset, result_.data() + offset, static_cast<std::size_t>(bytes));
   };
@@ -221,7 +242,7 @@ Status TaskBackend::run(std::uint16_t poison, bool keep_workspace, const inputs:
   }
   image_ = std::move(image);
   result_.resize(image_.size());
-  written_slabs_ = 0;
+  slab_seeds_[static_cast<std::size_t>(slab_)] = 0;
   if (const Status written = device_.write(slab_, image_.data()); !written) return written;
   if (const Status ran = device_.run(slab_); !ran) return ran;
   return device_.read(slab_, result_.data());
@@ -323,16 +344,16 @@ std::int64_t TaskBackend::count_equal_to(std::uint16_t pattern) {
 
 // --- timing ---
 
-Status TaskBackend::write_timed_slabs(int count) {
-  for (int slab = written_slabs_; slab < count; ++slab) {
-    const int which = slab % kDistinctData;
-    if (timed_images_.count(which) == 0) {
-      const auto data = timed_data(slab);
-      if (!data) return data.error();
-      timed_images_[which] = image_of(**data, kTimedPoison);
-    }
-    if (const Status written = device_.write(slab, timed_images_[which].data()); !written) return written;
-    written_slabs_ = slab + 1;
+// No two slabs hold the same data, and where a candidate could remember them no two batches do.
+Status TaskBackend::write_timed(const std::vector<int>& slabs, bool renew) {
+  for (const int slab : slabs) {
+    std::uint64_t& seed = slab_seeds_[static_cast<std::size_t>(slab)];
+    if (seed != 0 && !renew) continue;
+    const std::uint64_t next = device_.remembers() ? draw_seed() : lasting_seed(slab);
+    seed = 0;
+    const Bytes image = image_of(timed_inputs_->make(next), kTimedPoison);
+    if (const Status written = device_.write(slab, image.data()); !written) return written;
+    seed = next;
   }
   return ok_status();
 }
@@ -342,19 +363,20 @@ Status TaskBackend::write_timed_slabs(int count) {
 Result<double> TaskBackend::arm(int, bool cold, bool) {
   const bool warm = !cold;
   timed_ = {true, {}, 0, 0};
+  const auto choose = [&](double launches) {
+    order(warm).assign(slab_order_.begin(), slab_order_.begin() + static_cast<std::ptrdiff_t>(launches));
+    if (cold) std::shuffle(order(warm).begin(), order(warm).end(), look_generator_);
+    const Status first = warm ? write_timed({0}, false) : ok_status();  // whose inputs warm launches read
+    return first ? write_timed(order(warm), false) : first;
+  };
   const int few = std::min(kFewestLaunches, slabs_);
-  if (const Status written = write_timed_slabs(few); !written) return written.error();
-  order(warm).resize(static_cast<std::size_t>(few));
-  std::iota(order(warm).begin(), order(warm).end(), 0);
+  if (const Status written = choose(few); !written) return written.error();
   const auto first = arm_slabs(warm);
   if (!first) return first;
   const double wanted_us = batch_us_ > 0 ? batch_us_ : device_.wanted_batch_us();
   const double launches =
       std::clamp(std::ceil(wanted_us / std::max(*first, 1e-3)), static_cast<double>(few), static_cast<double>(slabs_));
-  if (const Status written = write_timed_slabs(static_cast<int>(launches)); !written) return written.error();
-  order(warm).resize(static_cast<std::size_t>(launches));
-  std::iota(order(warm).begin(), order(warm).end(), 0);
-  if (cold) std::shuffle(order(warm).begin(), order(warm).end(), std::mt19937_64(draw_seed()));
+  if (const Status written = choose(launches); !written) return written.error();
   return arm_slabs(warm);
 }
 
@@ -381,11 +403,29 @@ Status TaskBackend::poison_timed(const std::vector<int>& slabs) {
   return ok_status();
 }
 
-// A launch of its own fetches what warm launches read, and must leave nothing that saves one of them its work.
+// A launch of its own fetches what warm launches read. Outputs are poisoned after it, for it may have left results in
+// all of them; nothing runs between that and the batch.
 Status TaskBackend::make_ready(bool warm) {
-  if (const Status poisoned = poison_timed(order(warm)); !poisoned || !warm) return poisoned;
-  if (const Status fetched = device_.run(0); !fetched) return fetched;
-  return poison_timed({0});
+  if (device_.remembers()) {
+    batch_data_.clear();
+    const Status renewed = write_timed(warm ? std::vector<int>{0} : order(warm), true);
+    if (!renewed || !warm) return renewed;  // poison came with the data
+  }
+  if (warm) {
+    if (const Status fetched = device_.run(0); !fetched) return fetched;
+    if (const Status poisoned = poison_timed({0}); !poisoned) return poisoned;
+  }
+  return poison_timed(order(warm));
+}
+
+// Any of the batch where each has new references anyway; else one of those whose reference is there.
+int TaskBackend::slab_to_look_at(bool warm) {
+  std::vector<int> slabs = order(warm);
+  if (!warm && !device_.remembers()) {
+    std::erase_if(slabs, [&](int slab) { return known(timed_source(slab)) == nullptr; });
+    if (slabs.empty()) slabs = order(warm);
+  }
+  return slabs[look_generator_() % slabs.size()];
 }
 
 // Looks at one slab's results after every batch.
@@ -393,7 +433,7 @@ Result<double> TaskBackend::time_armed(bool warm) {
   last_warm_ = warm;
   const auto time_us = device_.time(warm);
   if (!time_us) return time_us;
-  const CheckReport seen = check_timed_slab(order(warm)[next_look_++ % order(warm).size()], warm);
+  const CheckReport seen = check_timed_slab(slab_to_look_at(warm), warm);
   if (!seen.passed && timed_.passed) timed_ = seen;
   return time_us;
 }
@@ -403,16 +443,31 @@ Result<double> TaskBackend::time_batch(int, bool cold, bool) {
   return time_armed(!cold);
 }
 
+CheckReport TaskBackend::failed_reference(const Error& error) {
+  if (!fault_) fault_ = error;
+  return {false, error.message, 0, 0};
+}
+
 CheckReport TaskBackend::check_timed_slab(int slab, bool warm) {
   result_.resize(static_cast<std::size_t>(layout_.bytes));
   if (const Status read = device_.read(slab, result_.data()); !read) return {false, read.error().message, 0, 0};
-  const auto data = timed_data(warm ? 0 : slab);
-  if (!data) return {false, data.error().message, 0, 0};
-  CheckReport untouched = compare_untouched(result_, timed_images_[slab % kDistinctData]);
+  const auto data = dataset(timed_source(warm ? 0 : slab));
+  if (!data) return failed_reference(data.error());
+  const Bytes image = image_of(timed_inputs_->make(timed_source(slab).seed), kTimedPoison);
+  CheckReport untouched = compare_untouched(result_, image);
   return untouched.passed ? judge(result_, **data) : untouched;
 }
 
-// Everything that the last batch left, then what one more of the other kind leaves, which looks like all before it.
+// Of what the last batch left, warm results all, cold ones as many as references are worth.
+std::vector<int> TaskBackend::last_looks(bool warm) {
+  std::vector<int> slabs = order(warm);
+  if (warm || slabs.size() <= kFinalLooks) return slabs;
+  std::shuffle(slabs.begin(), slabs.end(), look_generator_);
+  slabs.resize(kFinalLooks);
+  return slabs;
+}
+
+// What the last batch left, then what one more of the other kind leaves, which looks like all before it.
 CheckReport TaskBackend::check_timed_outputs(int) {
   CheckReport report = timed_;
   const bool last = last_warm_;
@@ -421,7 +476,11 @@ CheckReport TaskBackend::check_timed_outputs(int) {
     if (warm != last) {
       if (const auto timed = time_batch(0, !warm, false); !timed) return {false, timed.error().message, 0, 0};
     }
-    for (const int slab : order(warm)) {
+    const std::vector<int> slabs = last_looks(warm);
+    std::vector<Source> wanted;
+    for (const int slab : slabs) wanted.push_back(timed_source(warm ? 0 : slab));
+    if (const Status made = make_all(wanted); !made) return failed_reference(made.error());
+    for (const int slab : slabs) {
       const CheckReport one = check_timed_slab(slab, warm);
       const double worst = std::max(report.worst_error, one.worst_error);
       report = one;
@@ -433,12 +492,11 @@ CheckReport TaskBackend::check_timed_outputs(int) {
 }
 
 Status TaskBackend::ready_call(int, bool cold) {
-  if (timed_images_.empty()) {
-    if (const Status written = write_timed_slabs(slabs_); !written) return written;
-  }
-  const std::vector<int> one = {cold ? static_cast<int>(next_look_++ % static_cast<std::size_t>(slabs_)) : 0};
+  const std::size_t some = std::min(kLookedAt, slab_order_.size());  // whose references are there
+  const std::vector<int> one = {cold ? slab_order_[look_generator_() % some] : 0};
   if (order(!cold) != one) {
     order(!cold) = one;
+    if (const Status written = write_timed(one, false); !written) return written;
     if (const auto armed = arm_slabs(!cold); !armed) return armed.error();
   }
   return make_ready(!cold);

@@ -8,8 +8,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "evaluate/backend.h"
@@ -26,7 +27,7 @@ std::vector<GateInput> gates_of(const Task& task, std::uint64_t seed, std::uint6
 
 class TaskBackend final : public Backend {
  public:
-  // Both must outlive it. timing_seed: of the data that are timed.
+  // Both must outlive it. timing_seed: of the data that are timed, where a device forgets them.
   TaskBackend(TaskDevice& device, Reference& reference, std::uint64_t timing_seed);
 
   // Turns to a setting, for a candidate with such a workspace. `instance` is copied, its task must outlive this.
@@ -34,6 +35,8 @@ class TaskBackend final : public Backend {
   // Makes the inputs and references that gates will use.
   Status make_data(const std::vector<GateInput>& gates);
   Status make_timing_data();
+  // The reference failed while results of timed launches were looked at: nothing is known of the candidate.
+  const std::optional<Error>& fault() const { return fault_; }
   // A time of the present setting that is too short to be true.
   std::optional<std::string> under_floor(const Measurement& measured) const;
 
@@ -67,16 +70,25 @@ class TaskBackend final : public Backend {
 
  private:
   using Bytes = std::vector<std::byte>;
-  using DataKey = std::tuple<int, InputKind, std::uint64_t>;  // setting, kind, seed
+  // What a data set is made from: a gate's distribution, or (nothing) what is timed.
+  struct Source {
+    std::optional<InputKind> kind;
+    std::uint64_t seed = 0;
+    auto operator<=>(const Source&) const = default;
+  };
+  using DataKey = std::pair<int, Source>;  // setting
 
-  Result<std::shared_ptr<const Dataset>> dataset(InputKind kind, std::uint64_t seed);
-  Result<Dataset> make(InputKind kind, std::uint64_t seed);
-  std::shared_ptr<const Dataset> keep(const DataKey& key, Dataset data);
+  Result<std::shared_ptr<const Dataset>> dataset(const Source& source);
+  Result<Dataset> make(const Source& source);
+  std::shared_ptr<const Dataset> known(const Source& source) const;  // null: it was not made yet
+  std::shared_ptr<const Dataset> keep(const Source& source, Dataset data);
   // All of these at once, as far as the reference allows.
-  Status make_all(const std::vector<std::pair<InputKind, std::uint64_t>>& wanted);
-  std::uint64_t timed_seed(int slab) const;
-  Result<std::shared_ptr<const Dataset>> timed_data(int slab);
-  Bytes image_of(const Dataset& data, std::uint16_t poison) const;
+  Status make_all(const std::vector<Source>& wanted);
+  // Nothing else needs it: the next batch has other data.
+  bool passes(const Source& source) const { return !source.kind && device_.remembers(); }
+  std::uint64_t lasting_seed(int slab) const;
+  Source timed_source(int slab) const { return {std::nullopt, slab_seeds_[static_cast<std::size_t>(slab)]}; }
+  Bytes image_of(const std::vector<std::vector<std::byte>>& inputs, std::uint16_t poison) const;
   bool is_output(std::size_t tensor) const { return instance_.tensors[tensor].output; }
   void poison_outputs(Bytes& image, std::uint16_t poison) const;
   void scatter_poison(Bytes& image, std::uint16_t poison, const inputs::Holes& holes) const;
@@ -86,13 +98,17 @@ class TaskBackend final : public Backend {
   CheckReport compare_untouched(const Bytes& slab, const Bytes& image) const;
   std::string place_of(std::int64_t offset) const;
   std::vector<int>& order(bool warm) { return orders_[warm ? 1 : 0]; }
-  Status write_timed_slabs(int count);
+  // Data of their own into those of these slabs that hold none, or into all.
+  Status write_timed(const std::vector<int>& slabs, bool renew);
   Status poison_timed(const std::vector<int>& slabs);
-  // Outputs poisoned; warm: inputs in the caches.
+  // Outputs poisoned; cold: data that no candidate can know; warm: inputs in the caches.
   Status make_ready(bool warm);
+  int slab_to_look_at(bool warm);
+  std::vector<int> last_looks(bool warm);
   Result<double> arm_slabs(bool warm);
   Result<double> time_armed(bool warm);
   CheckReport check_timed_slab(int slab, bool warm);
+  CheckReport failed_reference(const Error& error);
 
   TaskDevice& device_;
   Reference& reference_;
@@ -112,10 +128,13 @@ class TaskBackend final : public Backend {
   double batch_us_ = 0;
   std::array<std::vector<int>, 2> orders_;  // slabs of an armed batch, cold and warm; none: it is not armed
   bool last_warm_ = false;                  // of the batch that was timed last
-  std::map<int, Bytes> timed_images_;
-  int written_slabs_ = 0;  // so many hold the data that are timed
-  std::size_t next_look_ = 0;
+  std::optional<TimedInputs> timed_inputs_;
+  std::vector<std::uint64_t> slab_seeds_;  // of the data that slabs hold for timing; 0: none
+  std::vector<int> slab_order_;            // all slabs in an order that nobody can foresee; the first are timed
+  std::map<Source, std::shared_ptr<const Dataset>> batch_data_;  // of the present batch, where the next has others
+  std::mt19937_64 look_generator_;
   CheckReport timed_{true, {}, 0, 0};
+  std::optional<Error> fault_;
 };
 
 }  // namespace warpsmith::task

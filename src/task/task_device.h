@@ -30,6 +30,8 @@ class TaskDevice {
   virtual void unload() = 0;
   // A candidate that crashed has harmed nothing but itself.
   virtual bool outlives_crashes() const = 0;
+  // A candidate may keep what it saw from one batch to the next: data that it met before prove nothing of its time.
+  virtual bool remembers() const = 0;
 
   virtual Status write(int slab, const std::byte* bytes) = 0;  // a whole slab
   virtual Status read(int slab, std::byte* bytes) = 0;

@@ -107,6 +107,7 @@ class CudaTaskDevice final : public TaskDevice {
   }
 
   bool outlives_crashes() const override { return false; }
+  bool remembers() const override { return false; }  // its variables are put back before every batch
 
   Status write(int slab, const std::byte* bytes) override {
     return guarded([&] {
