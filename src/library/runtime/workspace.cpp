@@ -12,13 +12,15 @@ namespace {
 
 constexpr std::size_t kSmallestRegion = 1 << 20;
 
+constexpr std::uint64_t kDefaultPlace = 3;  // none of CUDA's handles
+
 // Every thread has a per-thread default stream of its own under one handle. Never 0: stream handles are addresses or
-// small numbers, the default stream's 0 becomes 3, which is none of CUDA's.
+// small numbers, the default stream's 0 becomes kDefaultPlace.
 std::uint64_t place_of(CUstream stream) {
   constexpr std::uintptr_t kDefault = 0, kLegacy = 1, kPerThread = 2;  // CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   if (handle == kPerThread) return thread_id() | 1;
-  return handle == kDefault || handle == kLegacy ? 3 : handle;
+  return handle == kDefault || handle == kLegacy ? kDefaultPlace : handle;
 }
 
 }  // namespace
@@ -228,7 +230,7 @@ CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t byt
   if (const CUresult asked = cuda_.capture_info(stream, &capturing, &capture, &graph, nullptr, nullptr)) return asked;
   const std::uint64_t place = place_of(stream);
   std::uint64_t id = place;
-  if (cuda_.stream_id != nullptr) {
+  if (cuda_.stream_id != nullptr && place != kDefaultPlace) {  // the default stream stays what it is
     unsigned long long given = 0;
     if (const CUresult asked = cuda_.stream_id(stream, &given)) return asked;
     id = given + 1;  // 0 is nobody's
