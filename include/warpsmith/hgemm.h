@@ -223,8 +223,8 @@ WARPSMITH_API warpsmith_status_t warpsmith_plan_run(warpsmith_plan_t plan, float
 /** Frees a plan; work that it queued may still be running. @return SUCCESS; NOT_INITIALIZED for null */
 WARPSMITH_API warpsmith_status_t warpsmith_plan_destroy(warpsmith_plan_t plan);
 
-/** Writes which kernel a call of this problem would use and why, as one JSON object (docs/library.md lists its fields).
- * Assumes 16-byte aligned operands, alpha = 1 and beta = 0. Loads no kernel and compiles none.
+/** Writes what a call of this problem would run and why, as one JSON object (docs/library.md lists its fields). Assumes
+ * 16-byte aligned operands, alpha = 1, beta = 0 and memory enough. Loads no kernel and compiles none.
  *
  * @param buf receives text with a terminating zero; 8192 bytes always suffice
  * @param size of buf in bytes
