@@ -62,7 +62,7 @@ std::size_t Dispatcher::HashKey::operator()(const Key& key) const {
 
 Dispatcher::Dispatcher(const Settings& settings) : settings_(settings), log_(settings.log) {}
 
-warpsmith_handle_t Dispatcher::handle_of(int device) {
+warpsmith_handle_t Dispatcher::handle_of(int device, bool& short_of_memory) {
   if (device < 0 || device >= kMostDevices) return nullptr;
   const auto index = static_cast<std::size_t>(device);
   const std::lock_guard lock(handle_mutex_);
@@ -75,19 +75,26 @@ warpsmith_handle_t Dispatcher::handle_of(int device) {
   const warpsmith_status_t status = warpsmith_create_with_options(&handles_[index], &options);
   if (status != WARPSMITH_STATUS_SUCCESS) {
     handles_[index] = nullptr;
+    short_of_memory = status == WARPSMITH_STATUS_OUT_OF_MEMORY;
+    tried_[index] = !short_of_memory;
+    if (short_of_memory) return nullptr;
     fmt::print(stderr, "warpsmith: device {} keeps to cuBLAS: {}\n", device, warpsmith_status_string(status));
   }
   return handles_[index];
 }
 
-void Dispatcher::prepare(const Key& key, Entry& entry) {
+// False where memory ran out: another time there may be some.
+bool Dispatcher::prepare(const Key& key, Entry& entry) {
   const RelaxedCapture relaxed;
   const Inside inside;
-  const warpsmith_handle_t handle = handle_of(key.device);
+  bool short_of_memory = false;
+  const warpsmith_handle_t handle = handle_of(key.device, short_of_memory);
+  if (short_of_memory) return false;
   if (handle == nullptr) {
     entry.reason = "no warpsmith handle";
   } else {
     const warpsmith_status_t status = warpsmith_plan_create(handle, &key.problem, &entry.plan);
+    if (status == WARPSMITH_STATUS_OUT_OF_MEMORY) return false;
     if (status == WARPSMITH_STATUS_NOT_COVERED) {
       entry.reason = "cuBLAS is the better choice";
     } else if (status != WARPSMITH_STATUS_SUCCESS) {
@@ -95,6 +102,7 @@ void Dispatcher::prepare(const Key& key, Entry& entry) {
     }
   }
   entry.ready.store(true, std::memory_order_release);
+  return true;
 }
 
 // The problem's entry once it is ready; else null and the reason.
@@ -109,27 +117,29 @@ Dispatcher::Entry* Dispatcher::find(const Key& key, std::size_t hash, cudaStream
     if (found != entries_.end()) entry = found->second.get();
   }
   if (entry == nullptr) {
+    const std::unique_lock lock(mutex_);
+    if (entries_.size() >= kMostPlans) {
+      reason = "too many distinct problems";
+      return nullptr;
+    }
+    auto& place = entries_[key];
+    if (place == nullptr) place = std::make_unique<Entry>();
+    entry = place.get();
+  }
+  if (!entry->ready.load(std::memory_order_acquire)) {
     if (is_capturing(stream)) {
       reason = "first call of its kind, in a stream capture";
       return nullptr;
     }
-    bool mine = false;
-    {
-      const std::unique_lock lock(mutex_);
-      if (entries_.size() >= kMostPlans) {
-        reason = "too many distinct problems";
-        return nullptr;
-      }
-      auto& place = entries_[key];
-      mine = place == nullptr;
-      if (mine) place = std::make_unique<Entry>();
-      entry = place.get();
+    if (entry->claimed.exchange(true)) {
+      reason = "another thread is preparing it";
+      return nullptr;
     }
-    if (mine) prepare(key, *entry);
-  }
-  if (!entry->ready.load(std::memory_order_acquire)) {
-    reason = "another thread is preparing it";
-    return nullptr;
+    if (!prepare(key, *entry)) {
+      entry->claimed = false;
+      reason = "out of memory";
+      return nullptr;
+    }
   }
   slot = {this, key, entry};
   return entry;

@@ -60,6 +60,7 @@ class Dispatcher {
   };
   // Of one problem. `reason` is null where the plan is to be used.
   struct Entry {
+    std::atomic<bool> claimed{false};  // a thread prepares it, or has
     std::atomic<bool> ready{false};
     warpsmith_plan_t plan = nullptr;
     const char* reason = nullptr;
@@ -71,8 +72,8 @@ class Dispatcher {
   };
 
   Entry* find(const Key& key, std::size_t hash, cudaStream_t stream, const char*& reason);
-  void prepare(const Key& key, Entry& entry);
-  warpsmith_handle_t handle_of(int device);
+  bool prepare(const Key& key, Entry& entry);
+  warpsmith_handle_t handle_of(int device, bool& short_of_memory);
   std::string explain(const Product& product);
 
   Settings settings_;
@@ -81,7 +82,8 @@ class Dispatcher {
   std::unordered_map<Key, std::unique_ptr<Entry>, HashKey> entries_;
   std::mutex handle_mutex_;
   std::array<warpsmith_handle_t, kMostDevices> handles_{};
-  std::array<bool, kMostDevices> tried_{};  // a device that gave no handle is not asked again
+  std::array<bool, kMostDevices>
+      tried_{};  // a device that gave no handle, for another reason than memory, is not asked again
 };
 
 // The process's own; its totals are written at exit.

@@ -101,6 +101,8 @@ void level_three() {
   run_gemm("better-on-cublas", {.k = 13});
   run_gemm("better-on-cublas-again", {.k = 13});
   run_gemm("launch-fails", {.k = 15});
+  run_gemm("no-memory", {.k = 19});
+  run_gemm("memory-again", {.k = 19});
   run_gemm("device-pointers", {}, {.pointer_mode = CUBLAS_POINTER_MODE_DEVICE});
   run_gemm("pedantic-mode", {}, {.math = CUBLAS_PEDANTIC_MATH});
   run_gemm("sm-target", {}, {.sm_target = 64});

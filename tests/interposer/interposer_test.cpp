@@ -60,15 +60,16 @@ class Interposer : public ::testing::TestWithParam<std::string> {
 };
 
 const std::vector<std::string> kOurs = {
-    "gemm-00-1",           "gemm-00-3", "gemm-01-1",     "gemm-01-3",       "gemm-10-1",
-    "gemm-10-3",           "gemm-11-1", "gemm-11-3",     "gemm-20-1",       "gemm-20-3",
-    "gemm-21-1",           "gemm-21-3", "bf16",          "compute-16f",     "capture-before",
-    "capture-later",       "hgemm",     "hgemm-batched", "lt-columns",      "lt-rows",
-    "lt-elsewhere-unread", "device-0",  "device-1",      "device-1-thread", "device-0-again"};
-const std::vector<std::string> kCublas = {"pedantic-type", "better-on-cublas", "better-on-cublas-again",
-                                          "launch-fails",  "device-pointers",  "pedantic-mode",
-                                          "sm-target",     "capture-first",    "lt-elsewhere",
-                                          "lt-epilogue",   "lt-scaled",        "lt-device-pointers"};
+    "gemm-00-1",           "gemm-00-3",    "gemm-01-1",     "gemm-01-3",   "gemm-10-1",
+    "gemm-10-3",           "gemm-11-1",    "gemm-11-3",     "gemm-20-1",   "gemm-20-3",
+    "gemm-21-1",           "gemm-21-3",    "bf16",          "compute-16f", "capture-before",
+    "capture-later",       "hgemm",        "hgemm-batched", "lt-columns",  "lt-rows",
+    "lt-elsewhere-unread", "memory-again", "device-0",      "device-1",    "device-1-thread",
+    "device-0-again"};
+const std::vector<std::string> kCublas = {
+    "pedantic-type",     "better-on-cublas", "better-on-cublas-again", "launch-fails", "no-memory",   "device-pointers",
+    "pedantic-mode",     "sm-target",        "capture-first",          "lt-elsewhere", "lt-epilogue", "lt-scaled",
+    "lt-device-pointers"};
 
 TEST_P(Interposer, RunsWhatItCanAndPassesOnTheRest) {
   const Ran ran = run({});
@@ -149,6 +150,7 @@ TEST_P(Interposer, LogsEachDistinctCallAndTotals) {
   const std::map<std::string, int> expected = {{"compute type", 1},
                                                {"cuBLAS is the better choice", 1},
                                                {"launch failed", 1},
+                                               {"out of memory", 1},
                                                {"alpha and beta on the device", 2},
                                                {"pedantic math mode", 1},
                                                {"multiprocessor target", 1},

@@ -142,6 +142,21 @@ TEST_F(MemoryTest, WithoutMemoryForAModuleCublasLtRunsTheCallForNow) {
   EXPECT_EQ(driver_log().launches.size(), 2U);
 }
 
+TEST_F(MemoryTest, WithoutMemoryForAModuleAndFallbackTheCallSaysSoForNow) {
+  const Handle made = bare_handle(WARPSMITH_FALLBACK_NONE);
+  short_of(fake::kShortOfModules);
+  EXPECT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_OUT_OF_MEMORY);
+  EXPECT_EQ(gemm(made, kLostProblem), WARPSMITH_STATUS_NOT_COVERED);  // cuBLASLt's in any case
+  warpsmith_problem_t problem{};
+  problem.op_b = WARPSMITH_OP_T;
+  problem.m = problem.n = problem.k = 64;
+  warpsmith_plan_t plan = nullptr;
+  EXPECT_EQ(warpsmith_plan_create(made.get(), &problem, &plan), WARPSMITH_STATUS_OUT_OF_MEMORY);
+  EXPECT_EQ(plan, nullptr);
+  short_of(fake::kShortOfNothing);
+  EXPECT_EQ(gemm(made, kTinyProblem), WARPSMITH_STATUS_SUCCESS);
+}
+
 TEST_F(MemoryTest, PlansWorkWhenTheTableIsFull) {
   const Handle made = handle();
   // Nothing runs these, but they fill the table.

@@ -239,7 +239,7 @@ bool Context::prepare_kernel(PreparedCall& call, const Choice& choice, const Pro
 void Context::prepare_cublaslt(PreparedCall& call, const std::string& setting, std::size_t most_bytes) {
   if (fallback_ == WARPSMITH_FALLBACK_NONE) {
     call.kind = PreparedCall::Kind::refused;
-    call.status = WARPSMITH_STATUS_NOT_COVERED;
+    call.status = call.provisional ? WARPSMITH_STATUS_OUT_OF_MEMORY : WARPSMITH_STATUS_NOT_COVERED;
     return;
   }
   const auto library = cublaslt();
@@ -273,7 +273,7 @@ void Context::prepare_single(PreparedCall& call) {
       continue;
     }
     prepare_cublaslt(call, choice.source == ChoiceSource::wisdom_exact ? choice.baseline_setting : "");
-    if (call.kind == PreparedCall::Kind::cublaslt || call.status == WARPSMITH_STATUS_NOT_COVERED) return;
+    if (call.kind == PreparedCall::Kind::cublaslt || fallback_ == WARPSMITH_FALLBACK_NONE) return;
   }
 }
 
@@ -293,7 +293,7 @@ void Context::prepare_without_workspace(PreparedCall& call) {
       continue;
     }
     prepare_cublaslt(call, "", 0);
-    if (call.kind == PreparedCall::Kind::cublaslt || call.status == WARPSMITH_STATUS_NOT_COVERED) return;
+    if (call.kind == PreparedCall::Kind::cublaslt || fallback_ == WARPSMITH_FALLBACK_NONE) return;
   }
   call.kind = PreparedCall::Kind::refused;
 }
