@@ -314,6 +314,52 @@ TEST(LibraryGpu, CapturesIntoGraphs) {
   }
 }
 
+// Graphs and streams come and go by the hundred; their workspaces do not pile up, and results stay right.
+TEST(LibraryGpu, GraphsAndStreamsThatComeAndGoTakeNoMoreMemory) {
+  WARPSMITH_NEEDS_GPU();
+  const Handle handle;
+  // One whose kernel needs a workspace, where there is one.
+  TestCall::Shape shape;
+  shape.product = packed(384, 640, 4096, false, true);
+  for (const Product& product : {packed(128, 256, 16384, false, true), packed(256, 512, 8192, false, true),
+                                 packed(1024, 2048, 2048, false, true), packed(64, 4096, 4096, false, true)}) {
+    TestCall::Shape other;
+    other.product = product;
+    if (handle.explain(TestCall(other).problem()).find("streamk=1") != std::string::npos) shape = other;
+  }
+  const TestCall call(shape);
+  std::printf("graphs and streams: %s\n", call.describe().c_str());
+  const auto round = [&](bool judged) {
+    const TestStream stream;
+    call.fill(stream.get());
+    ASSERT_EQ(call.run(handle.get(), stream.get()), WARPSMITH_STATUS_SUCCESS) << warpsmith_last_error();
+    if (judged) expect_right(call, stream.get());
+    stream.wait();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
+    ASSERT_EQ(call.run(handle.get(), stream.get()), WARPSMITH_STATUS_SUCCESS) << warpsmith_last_error();
+    cuda(cudaStreamEndCapture(stream.get(), &graph));
+    cuda(cudaGraphInstantiate(&executable, graph, 0));
+    cuda(cudaGraphDestroy(graph));
+    call.reset(stream.get());
+    cuda(cudaGraphLaunch(executable, stream.get()));
+    if (judged) expect_right(call, stream.get());
+    cuda(cudaGraphExecDestroy(executable));  // its work may still be running
+  };
+  const auto free_bytes = [] {
+    std::size_t free = 0, total = 0;
+    cuda(cudaDeviceSynchronize());
+    cuda(cudaMemGetInfo(&free, &total));
+    return static_cast<std::int64_t>(free);
+  };
+  for (int i = 0; i < 40; ++i) round(i % 10 == 0);
+  const std::int64_t before = free_bytes();
+  for (int i = 0; i < 400; ++i) round(i % 50 == 0);
+  constexpr std::int64_t kSlack = 128 << 20;
+  EXPECT_GT(free_bytes(), before - kSlack);
+}
+
 TEST(LibraryGpu, PlansRunWhatTheyWereMadeFor) {
   WARPSMITH_NEEDS_GPU();
   const Handle handle;
