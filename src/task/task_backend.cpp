@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kLookedAt = 4, kFinalLooks = 16;
 constexpr int kMostSlabs = 256;  // launches of a batch at most
 constexpr int kFewestLaunches = 4;
+constexpr int kMostEstimates = 3;
+constexpr double kWorthAnother = 1.5;  // so many more launches
 constexpr std::uint16_t kTimedPoison = kPoisonPatterns[0];
 constexpr std::uint64_t kZoneKey = 0x5bd1e9955bd1e995ULL;
 
@@ -369,15 +371,19 @@ Result<double> TaskBackend::arm(int, bool cold, bool) {
     const Status first = warm ? write_timed({0}, false) : ok_status();  // whose inputs warm launches read
     return first ? write_timed(order(warm), false) : first;
   };
-  const int few = std::min(kFewestLaunches, slabs_);
-  if (const Status written = choose(few); !written) return written.error();
-  const auto first = arm_slabs(warm);
-  if (!first) return first;
   const double wanted_us = batch_us_ > 0 ? batch_us_ : device_.wanted_batch_us();
-  const double launches =
-      std::clamp(std::ceil(wanted_us / std::max(*first, 1e-3)), static_cast<double>(few), static_cast<double>(slabs_));
-  if (const Status written = choose(launches); !written) return written.error();
-  return arm_slabs(warm);
+  const int few = std::min(kFewestLaunches, slabs_);
+  double launches = few;
+  for (int look = 0;; ++look) {
+    if (const Status written = choose(launches); !written) return written.error();
+    const auto estimate = arm_slabs(warm);
+    if (!estimate || look == kMostEstimates) return estimate;
+    const double better = std::clamp(std::ceil(wanted_us / std::max(*estimate, 1e-3)), static_cast<double>(few),
+                                     static_cast<double>(slabs_));
+    // The first estimate holds the cost of a start that a batch spreads over its launches.
+    if (look > 0 && better < kWorthAnother * launches) return estimate;
+    launches = better;
+  }
 }
 
 // The slabs of the order, of which those stay that will be launched on; the estimate.
