@@ -29,12 +29,13 @@ std::string key_of(const std::string& variable) {
 }
 
 Result<std::unique_ptr<llm::ChatClient>> make_client(const LlmOptions& options, const std::string& url,
+                                                     const std::string& key_variable,
                                                      const std::shared_ptr<const llm::HttpTransport>& transport) {
   const auto timeout = parse_duration(options.timeout);
   if (!timeout) return timeout.error();
   llm::ChatOptions chat;
   chat.url = url;
-  chat.key = key_of(options.key_variable);
+  if (!key_variable.empty()) chat.key = key_of(key_variable);
   chat.stream = !options.no_stream;
   chat.total_seconds = *timeout;
   chat.silence_seconds = std::min(chat.silence_seconds, *timeout);
@@ -94,7 +95,9 @@ void LlmOptions::add_to(CLI::App& command) {
   add("--llm-tokens", limits.tokens, "Stop after this many tokens, prompts and answers; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   add("--llm-cost", limits.cost, "Stop at this cost, by --llm-price; 0: no limit")->check(CLI::NonNegativeNumber);
-  add("--llm-price", prices, "Price of a million tokens: IN,OUT or MODEL=IN,OUT")->allow_extra_args(false);
+  add("--llm-price", prices,
+      "Price of a million tokens, of all models or of one (the checker's too): IN,OUT or MODEL=IN,OUT")
+      ->allow_extra_args(false);
   add("--llm-temperature", temperature, "Sampling temperature")->check(CLI::Range(0.0, 2.0))->capture_default_str();
   add("--llm-max-tokens", max_tokens, "Longest answer")->check(CLI::Range(1, 1 << 20))->capture_default_str();
   add("--llm-parallel", parallel, "Prompts under way at once")->check(CLI::Range(1, 64))->capture_default_str();
@@ -113,6 +116,9 @@ void LlmOptions::add_to(CLI::App& command) {
   add("--retrieve", retrieve, "Further words to retrieve by");
   add("--passages", passages, "Passages that a prompt quotes")->check(CLI::Range(0, 16))->capture_default_str();
   add("--checker-url", checker_url, "Endpoint of the model that checks leaps; default: --llm-url");
+  add("--checker-key-env", checker_key_variable,
+      "Environment variable with the key of --checker-url; default: --llm-key-env where both are one server, else "
+      "none");
   add("--checker-model", checker_model, "Model that checks leaps; without one, rules do");
   command.add_flag("--llm-profile", profile, "Profile exemplars with Nsight Compute (CUDA)")->group(group);
   command.add_flag("--dry-run", dry_run, "Print the prompt that would be sent, and send nothing")->group(group);
@@ -130,13 +136,7 @@ Result<std::unique_ptr<LlmSearch>> LlmSearch::prepare(const LlmOptions& options)
     search->models_.push_back(std::move(*model));
   }
   if (search->models_.empty()) search->models_.push_back({"none", 1, 0, 0});
-  for (const std::string& price : options.prices) {
-    if (const Status status = llm::apply_price(price, search->models_); !status) return status.error();
-  }
-  const bool priced = std::any_of(search->models_.begin(), search->models_.end(), [](const llm::ModelChoice& model) {
-    return model.input_price > 0 || model.output_price > 0;
-  });
-  if (options.limits.cost > 0 && !priced) return bad_input("--llm-cost needs --llm-price IN,OUT");
+  if (const Status priced = search->set_prices(); !priced) return priced.error();
   auto prompts = llm::Prompts::find(options.prompts);
   if (!prompts) return prompts.error();
   search->prompts_ = std::move(*prompts);
@@ -153,17 +153,40 @@ Result<std::unique_ptr<LlmSearch>> LlmSearch::prepare(const LlmOptions& options)
     search->index_ = std::move(*index);
   }
   const std::shared_ptr<const llm::HttpTransport> transport = llm::open_transport();
-  auto client = make_client(options, options.url.empty() ? "http://localhost" : options.url, transport);
+  auto client =
+      make_client(options, options.url.empty() ? "http://localhost" : options.url, options.key_variable, transport);
   if (!client) return client.error();
   search->client_ = std::move(*client);
   if (!options.checker_model.empty()) {
-    auto checker = make_client(options, options.checker_url.empty() ? options.url : options.checker_url, transport);
+    const std::string& url = options.checker_url.empty() ? options.url : options.checker_url;
+    std::string key_variable = options.checker_key_variable;
+    // A key is for the server that it was made for.
+    if (key_variable.empty() && llm::same_origin(url, options.url)) key_variable = options.key_variable;
+    auto checker = make_client(options, url, key_variable, transport);
     if (!checker) return checker.error();
     search->checker_ = std::move(*checker);
-    search->checker_model_.name = options.checker_model;
   }
   search->transport_ = transport->name();
   return search;
+}
+
+// The checker is a model like the others: it is paid for, and counts.
+Status LlmSearch::set_prices() {
+  std::vector<llm::ModelChoice> all = models_;
+  if (!options_.checker_model.empty()) all.push_back({options_.checker_model, 1, 0, 0});
+  for (const std::string& price : options_.prices) {
+    if (const Status status = llm::apply_price(price, all); !status) return status;
+  }
+  if (!options_.checker_model.empty()) {
+    checker_model_ = all.back();
+    all.pop_back();
+  }
+  models_ = std::move(all);
+  const bool priced = std::any_of(models_.begin(), models_.end(), [](const llm::ModelChoice& model) {
+    return model.input_price > 0 || model.output_price > 0;
+  });
+  if (options_.limits.cost > 0 && !priced) return bad_input("--llm-cost needs --llm-price IN,OUT");
+  return ok_status();
 }
 
 llm::SessionOptions LlmSearch::session(const LlmScope& scope) const {

@@ -22,7 +22,7 @@ struct LlmOptions {
   std::string url, checker_url;
   std::vector<std::string> models;  // NAME or NAME:WEIGHT
   std::string checker_model;
-  std::string key_variable = "WARPSMITH_LLM_KEY";
+  std::string key_variable = "WARPSMITH_LLM_KEY", checker_key_variable;
   std::vector<std::string> prices;
   llm::BudgetLimits limits;
   double temperature = 0.8;
@@ -69,6 +69,7 @@ class LlmSearch {
   const llm::ModelChoice& checker_model() const { return checker_model_; }
 
  private:
+  Status set_prices();
   llm::SessionOptions session(const LlmScope& scope) const;
   std::string profile(const LlmScope& scope, const std::string& name, Archive& archive, bool quiet);
 

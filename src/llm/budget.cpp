@@ -52,7 +52,8 @@ Status apply_price(std::string_view text, std::vector<ModelChoice>& models) {
     model.input_price = *in;
     model.output_price = *out;
   }
-  if (!found) return bad_input(fmt::format("price '{}' names no model of --llm-model", printable(text)));
+  if (!found)
+    return bad_input(fmt::format("price '{}' names no model of --llm-model or --checker-model", printable(text)));
   return ok_status();
 }
 

@@ -22,7 +22,8 @@ class LlmCli : public ::testing::Test {
     request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
     request.environment = {{"WARPSMITH_DATA", (home_ / "data").string()},
                            {"WARPSMITH_CACHE", (fs::temp_directory_path() / "warpsmith-cli-test-cache").string()},
-                           {"WARPSMITH_LLM_KEY", "sk-secret-3"}};
+                           {"WARPSMITH_LLM_KEY", "sk-secret-3"},
+                           {"WARPSMITH_TEST_CHECKER_KEY", "sk-of-the-checker"}};
     request.limits.wall_seconds = 200;
     const auto output = run_process(request);
     EXPECT_TRUE(output.ok()) << output.error().message;
@@ -112,6 +113,85 @@ TEST_F(LlmCli, OptimisesOnTheCpuFromEndToEnd) {
     EXPECT_EQ(made.status.exit_code, 0) << made.err;
     EXPECT_GT(read_file(out)->size(), 100u) << made.out;
   }
+}
+
+// A task whose own candidate is slow, so that an honest answer is a leap, which a second endpoint is asked about.
+class LlmChecker : public LlmCli {
+ protected:
+  LlmChecker() {
+    write("task.toml",
+          "warpsmith_task = 1\nabout = \"y = factor * x\"\nreference = \"reference.cpp\"\ndata = [\"uniform\"]\n"
+          "[[constant]]\nname = \"count\"\ntype = \"int\"\n[[input]]\nname = \"x\"\ntype = \"f32\"\nshape = "
+          "[\"count\"]\n[[output]]\nname = \"y\"\ntype = \"f32\"\nshape = [\"count\"]\nexact = true\n[[setting]]\n"
+          "count = 100\n[[setting]]\ncount = 333\n[[setting]]\ncount = 5000\ntimed = true\n");
+    write("reference.cpp",
+          "extern \"C\" void reference(const Arguments& t) { for (std::int64_t i = 0; i < t.count; ++i) t.y[i] = 2 * "
+          "t.x[i]; }\n");
+    write(
+        "candidates/slow.cpp",
+        "extern \"C\" void twice(const Arguments& t) { for (volatile int n = 0; n < 50; ++n) for (std::int64_t i = 0; "
+        "i < t.count; ++i) t.y[i] = 2 * t.x[i] + 0 * n; }\n");
+    write("candidates/slow.json", kDescriptor);
+  }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories((home_ / "twice" / name).parent_path());
+    std::ofstream(home_ / "twice" / name) << text;
+  }
+  // What the checker's endpoint was sent. A measurement that a neighbour disturbed is no leap: then once more.
+  json asked(const std::vector<std::string>& more, json* models = nullptr) const {
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const std::string kernel = "// " + std::to_string(attempt) +
+                                 "\nextern \"C\" void twice(const Arguments& t) { for (std::int64_t i = 0; i < "
+                                 "t.count; ++i) t.y[i] = 2 * t.x[i]; }";
+      const std::string answer = answer_with("```cpp\n" + kernel + "\n```\n```json\n" + kDescriptor + "\n```\n");
+      const ScriptedServer server(json::array({{{"answer", answer}}}));
+      const ScriptedServer checker(json::array({{{"answer", "VERDICT: honest\nIt reads x."}}}));
+      std::vector<std::string> arguments = {"optimize",
+                                            "--task",
+                                            (home_ / "twice").string(),
+                                            "--target",
+                                            "cpu",
+                                            "--threads",
+                                            "1",
+                                            "--policy",
+                                            "llm",
+                                            "--quiet",
+                                            "--json",
+                                            "--llm-url",
+                                            server.url(),
+                                            "--llm-model",
+                                            "small",
+                                            "--checker-url",
+                                            checker.url(),
+                                            "--checker-model",
+                                            "judge",
+                                            "--budget",
+                                            "60s",
+                                            "--llm-requests",
+                                            "2"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const ProcessOutput output = run(arguments);
+      EXPECT_EQ(output.status.exit_code, 0) << output.err;
+      if (output.status.exit_code != 0) break;
+      if (models != nullptr) *models = json::parse(output.out).at(0).at("models");
+      for (const json& request : server.requests()) EXPECT_EQ(request["authorization"], "Bearer sk-secret-3");
+      const auto requests = checker.requests();
+      if (!requests.empty()) return requests.front();
+    }
+    ADD_FAILURE() << "the checker was never asked";
+    return {};
+  }
+  static constexpr const char* kDescriptor = R"({"warpsmith_candidate": 1, "source": "slow.cpp", "entry": "twice"})";
+};
+
+TEST_F(LlmChecker, AnotherServerIsNotSentTheKey) {
+  json models;
+  EXPECT_TRUE(asked({"--llm-price", "judge=1000,0"}, &models)["authorization"].is_null());
+  EXPECT_GT(models["cost"], 0) << "the checker has a price";
+}
+
+TEST_F(LlmChecker, HasAKeyOfItsOwn) {
+  EXPECT_EQ(asked({"--checker-key-env", "WARPSMITH_TEST_CHECKER_KEY"})["authorization"], "Bearer sk-of-the-checker");
 }
 
 TEST_F(LlmCli, PrintsThePromptAndSendsNothing) {
