@@ -72,9 +72,9 @@ double cost_of(const ModelChoice& model, const Usage& usage) {
                  model.output_price * static_cast<double>(usage.completion_tokens));
 }
 
-bool Budget::take_request() {
+bool Budget::take_request(const Usage& pending, double pending_cost) {
   const std::lock_guard lock(mutex_);
-  if (!exhausted_locked().empty()) return false;
+  if (!exhausted_locked(pending, pending_cost).empty()) return false;
   ++spent_.requests;
   return true;
 }
@@ -97,11 +97,12 @@ std::string Budget::exhausted() const {
   return exhausted_locked();
 }
 
-std::string Budget::exhausted_locked() const {
+std::string Budget::exhausted_locked(const Usage& pending, double pending_cost) const {
   if (limits_.requests > 0 && spent_.requests >= limits_.requests) return fmt::format("{} requests", limits_.requests);
-  const std::int64_t tokens = spent_.prompt_tokens + spent_.completion_tokens;
+  const std::int64_t tokens =
+      spent_.prompt_tokens + spent_.completion_tokens + pending.prompt_tokens + pending.completion_tokens;
   if (limits_.tokens > 0 && tokens >= limits_.tokens) return fmt::format("{} tokens", limits_.tokens);
-  if (limits_.cost > 0 && spent_.cost >= limits_.cost) return fmt::format("a cost of {}", limits_.cost);
+  if (limits_.cost > 0 && spent_.cost + pending_cost >= limits_.cost) return fmt::format("a cost of {}", limits_.cost);
   return {};
 }
 

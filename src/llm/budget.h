@@ -44,14 +44,15 @@ struct Spent {
 class Budget {
  public:
   explicit Budget(const BudgetLimits& limits) : limits_(limits) {}
-  bool take_request();  // false: nothing is left, nothing is taken
+  // False: nothing is left, nothing is taken. pending: what will be charged besides.
+  bool take_request(const Usage& pending = {}, double pending_cost = 0);
   void charge(const Usage& usage, double cost);
   Spent spent() const;
   // "120 requests", as what is used up; empty: something is left of everything.
   std::string exhausted() const;
 
  private:
-  std::string exhausted_locked() const;
+  std::string exhausted_locked(const Usage& pending = {}, double pending_cost = 0) const;
   BudgetLimits limits_;
   mutable std::mutex mutex_;
   Spent spent_;

@@ -394,11 +394,11 @@ Usage ChatClient::lost_by(const ChatRequest& request, const Attempt& attempt) co
 }
 
 Exchange ChatClient::complete(const ChatRequest& request, double deadline_seconds,
-                              const std::function<bool()>& may_send, const std::atomic<bool>& stop) {
+                              const std::function<bool(const Usage&)>& may_send, const std::atomic<bool>& stop) {
   const auto start = Clock::now();
   Exchange exchange{request, ChatFailure{Kind::stopped, "the budget is spent", 0, {}, {}}, 0, 0, {}};
   double wait = options_.first_wait_seconds;
-  while (!stop.load() && seconds_since(start) < deadline_seconds && may_send()) {
+  while (!stop.load() && seconds_since(start) < deadline_seconds && may_send(exchange.lost)) {
     ++exchange.attempts;
     Attempt attempt;
     exchange.outcome = send(request, deadline_seconds - seconds_since(start), stop, attempt);

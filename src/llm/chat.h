@@ -106,9 +106,10 @@ class ChatClient {
   static Result<std::unique_ptr<ChatClient>> make(ChatOptions options, std::shared_ptr<const HttpTransport> transport,
                                                   Sleep sleep = {});
 
-  // deadline_seconds: from now; waiting beyond it is not begun. may_send: asked before every HTTP request.
-  Exchange complete(const ChatRequest& request, double deadline_seconds, const std::function<bool()>& may_send,
-                    const std::atomic<bool>& stop);
+  // deadline_seconds: from now; waiting beyond it is not begun. may_send: asked before every HTTP request,
+  // with what this exchange has lost so far.
+  Exchange complete(const ChatRequest& request, double deadline_seconds,
+                    const std::function<bool(const Usage& lost)>& may_send, const std::atomic<bool>& stop);
 
   const std::string& url() const { return url_; }
 

@@ -217,7 +217,7 @@ Result<std::vector<Message>> Session::prompt() {
 Exchange Session::send(const Turn& turn, ChatClient& client) {
   return client.complete(
       {turn.model.name, turn.messages, options_.temperature, options_.max_tokens}, left(),
-      [this] { return budget_.take_request(); }, stop_);
+      [&](const Usage& lost) { return budget_.take_request(lost, cost_of(turn.model, lost)); }, stop_);
 }
 
 void Session::count(const Exchange& exchange, const ModelChoice& model) {

@@ -38,6 +38,11 @@ TEST(Spending, EndsAtEachLimit) {
   tokens.charge({1, 0, false}, 0);
   EXPECT_FALSE(tokens.take_request());
   EXPECT_TRUE(tokens.spent().estimated);
+  Budget pending({.tokens = 10, .cost = 1});
+  EXPECT_FALSE(pending.take_request({4, 6, true}, 0)) << "with what will be charged";
+  EXPECT_FALSE(pending.take_request({1, 0, true}, 1));
+  EXPECT_TRUE(pending.take_request({4, 5, true}, 0.9));
+  EXPECT_EQ(pending.spent().prompt_tokens, 0) << "which this is not";
   Budget cost({.cost = 0.5});
   cost.charge({}, 0.6);
   EXPECT_EQ(cost.exhausted(), "a cost of 0.5");

@@ -21,7 +21,7 @@ namespace {
 using Kind = ChatFailure::Kind;
 
 const std::atomic<bool> kGoOn{false};
-bool always() { return true; }
+bool always(const Usage&) { return true; }
 
 ChatRequest question() {
   ChatRequest request;
@@ -187,7 +187,7 @@ TEST_P(Chat, DoesNotWaitForEver) {
   EXPECT_EQ(it.client->complete(question(), 60, always, stop).attempts, 0);
   EXPECT_EQ(it.client
                 ->complete(
-                    question(), 60, [] { return false; }, kGoOn)
+                    question(), 60, [](const Usage&) { return false; }, kGoOn)
                 .attempts,
             0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));

@@ -228,7 +228,7 @@ Result<llm::Assessment> Search::assess(const TaskCandidate& candidate, double ti
     const llm::ModelChoice& model = options_.checker_model;
     const llm::Exchange exchange = options_.checker->complete(
         {model.name, messages, options_.temperature, options_.max_tokens}, options_.budget_seconds - elapsed(),
-        [this] { return budget_.take_request(); }, stop_);
+        [&](const llm::Usage& lost) { return budget_.take_request(lost, llm::cost_of(model, lost)); }, stop_);
     count(exchange, model);
     auto opinion = exchange.reply() != nullptr ? llm::parse_assessment(exchange.reply()->text, model.name)
                                                : Result<llm::Assessment>(failure("it did not answer"));
@@ -307,7 +307,8 @@ Result<Upshot> Search::ask(const llm::ModelChoice& model, const std::vector<llm:
                            const std::string& purpose, std::string& answer) {
   llm::ChatRequest request{model.name, messages, options_.temperature, options_.max_tokens};
   const llm::Exchange exchange = client_.complete(
-      request, options_.budget_seconds - elapsed(), [this] { return budget_.take_request(); }, stop_);
+      request, options_.budget_seconds - elapsed(),
+      [&](const llm::Usage& lost) { return budget_.take_request(lost, llm::cost_of(model, lost)); }, stop_);
   count(exchange, model);
   Upshot upshot;
   if (const llm::ChatReply* reply = exchange.reply()) {
