@@ -103,7 +103,8 @@ class Backend {
   // A whole step: fill, run, look. Backends for which every call is a round trip do it in one.
   virtual GateObservation run_step(const GateStep& step);
   // The candidate's globals are the same bytes as after its first run since load().
-  virtual CheckReport check_state() { return {true, {}, 0, 0}; }
+  // Error: as of run_once().
+  virtual Result<CheckReport> check_state() { return CheckReport{true, {}, 0, 0}; }
   // The candidate is made for launches that start while the one before still runs.
   virtual bool offers_dependent_launch() const { return false; }
   // Such launches, each reading what the one before writes, leave the same bits as launches that wait for each other.
@@ -151,8 +152,9 @@ class Backend {
   virtual double clock_mhz() = 0;                                     // 0: unknown
   virtual std::vector<std::string> throttle_reasons() { return {}; }  // why clocks are lowered now, where it is known
   virtual std::vector<int> peers() const { return {}; }               // ordinals of further devices of the same type
-  // After timing: the outputs that the timed launches wrote are right (their reference was made beforehand).
-  virtual CheckReport check_timed_outputs(int subject) = 0;
+  // After timing: the outputs that the timed launches wrote are right (their reference was made beforehand). Error: as
+  // of run_once().
+  virtual Result<CheckReport> check_timed_outputs(int subject) = 0;
   // Errors against FP64 on inputs of large magnitude, of a candidate that was kept and of what the baselines' library
   // computes in its layout with FP32 and with narrower accumulation. Error: failed where the device compares none.
   virtual Result<nlohmann::json> compare_errors(int candidate);

@@ -9,7 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "base/paths.h"
@@ -36,9 +38,42 @@ struct WorkerLoss {
 
 using Exchange = std::variant<nlohmann::json, Error, WorkerLoss>;
 
+// The CUDA devices that evaluators of this process measure on. Two that time candidates on one device at once disturb
+// each other.
+class DeviceUse {
+ public:
+  explicit DeviceUse(std::optional<int> device) : device_(device) {
+    const std::lock_guard lock(mutex());
+    if (device_) used().insert(*device_);
+  }
+  ~DeviceUse() {
+    const std::lock_guard lock(mutex());
+    if (device_) used().erase(used().find(*device_));
+  }
+  DeviceUse(const DeviceUse&) = delete;
+  DeviceUse& operator=(const DeviceUse&) = delete;
+
+  static bool is_free(int device) {
+    const std::lock_guard lock(mutex());
+    return used().count(device) == 0;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex guard;
+    return guard;
+  }
+  static std::multiset<int>& used() {
+    static std::multiset<int> devices;
+    return devices;
+  }
+  std::optional<int> device_;
+};
+
 class ProcessEvaluator final : public Evaluator, public TaskJudge {
  public:
-  explicit ProcessEvaluator(EvaluatorOptions options) : options_(std::move(options)) {
+  explicit ProcessEvaluator(EvaluatorOptions options)
+      : options_(std::move(options)), use_(is_cuda(options_.target) ? std::optional(options_.device) : std::nullopt) {
     if (options_.worker.empty()) {
       options_.worker =
           executable_dir() / (is_cuda(options_.target) ? "warpsmith-worker-cuda" : "warpsmith-worker-cpu");
@@ -251,6 +286,7 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
     return judge(request);
   }
 
+  // Another device of the type, on which no evaluator of this process measures.
   std::optional<int> peer() {
     if (!is_cuda(options_.target)) return std::nullopt;
     WorkerRequest request;
@@ -258,10 +294,11 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
     if (!worker_) return std::nullopt;
     const Exchange answer = exchange(request);
     const auto* list = std::get_if<nlohmann::json>(&answer);
-    if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_number_integer()) {
-      return std::nullopt;
+    if (list == nullptr || !list->is_array()) return std::nullopt;
+    for (const nlohmann::json& device : *list) {
+      if (device.is_number_integer() && DeviceUse::is_free(device.get<int>())) return device.get<int>();
     }
-    return list->front().get<int>();
+    return std::nullopt;
   }
 
   // Measures again, up to kLeapTries times, because one disturbed measurement is no lie. The reason why the time is not
@@ -478,6 +515,7 @@ class ProcessEvaluator final : public Evaluator, public TaskJudge {
   static constexpr int kLeapTries = 3;
 
   EvaluatorOptions options_;
+  DeviceUse use_;
   std::optional<ScratchDirectory> scratch_;  // the worker's; outlives it
   std::optional<ChildProcess> worker_;
   Machine machine_;

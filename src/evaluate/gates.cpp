@@ -69,6 +69,12 @@ class GateRunner {
     return report_.gates.back().passed;
   }
 
+  // Something did not complete: by the environment's fault or the candidate's.
+  bool broke(const Error& error) {
+    (error.kind == ErrorKind::environment ? report_.fault : report_.crash) = error.message;
+    return false;
+  }
+
   std::optional<GateObservation> observe(const GateStep& step) {
     GateObservation seen = backend_.run_step(step);
     report_.fault = seen.fault;
@@ -172,9 +178,10 @@ class GateRunner {
       result.detail = fmt::format("{}: {}", when, covered.passed ? seen->judged.detail : covered.detail);
       return record(std::move(result));
     }
-    const CheckReport state = backend_.check_state();
-    result.passed = state.passed;
-    result.detail = state.detail;
+    const auto state = backend_.check_state();
+    if (!state) return broke(state.error());
+    result.passed = state->passed;
+    result.detail = state->detail;
     return record(std::move(result));
   }
 
@@ -186,11 +193,7 @@ class GateRunner {
       return record(std::move(result));
     }
     const auto chained = backend_.check_dependent_launch();
-    if (!chained) {
-      const bool environment = chained.error().kind == ErrorKind::environment;
-      (environment ? report_.fault : report_.crash) = chained.error().message;
-      return false;
-    }
+    if (!chained) return broke(chained.error());
     return record(judged(result.gate, *chained));
   }
 

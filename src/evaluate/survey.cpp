@@ -135,7 +135,10 @@ Status Survey::prove(const SurveyCandidate& candidate) {
     hooks_.poisoned();
     return ok_status();
   };
-  if (const Status loaded = backend_.load(artifact, candidate.launch); !loaded) return crash(loaded.error().message);
+  if (const Status loaded = backend_.load(artifact, candidate.launch); !loaded) {
+    if (loaded.error().kind == ErrorKind::environment) return loaded.error();
+    return crash(loaded.error().message);
+  }
   GateOptions options;
   options.seed = request_.seed;
   options.fresh_seed = fresh_seed_;
@@ -313,16 +316,20 @@ Status Survey::time(TimingMode mode) {
 
 Status Survey::check_outputs(const std::vector<TimingSubject>& subjects) {
   for (const TimingSubject& subject : subjects) {
-    const CheckReport outputs = backend_.check_timed_outputs(subject.number);
+    const auto outputs = backend_.check_timed_outputs(subject.number);
+    if (!outputs) {
+      hooks_.poisoned();
+      return outputs.error();
+    }
     const Held* one = held(subject.name);
     if (one == nullptr) {
-      if (outputs.passed) continue;
-      return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs.detail));
+      if (outputs->passed) continue;
+      return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs->detail));
     }
     std::vector<GateResult>& gates = report_.proofs[one->proof].gates;
-    gates.push_back({"timed-outputs", outputs.passed, outputs.detail, outputs.worst_error});
-    if (outputs.passed && !outputs.precision.good()) {
-      gates.push_back(precision_gate(outputs.precision, "in the outputs of timed launches"));
+    gates.push_back({"timed-outputs", outputs->passed, outputs->detail, outputs->worst_error});
+    if (outputs->passed && !outputs->precision.good()) {
+      gates.push_back(precision_gate(outputs->precision, "in the outputs of timed launches"));
     }
   }
   return ok_status();

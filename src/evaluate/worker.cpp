@@ -190,6 +190,7 @@ class Worker {
     verdict.prepare_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (const Status loaded = load(request); !loaded) {
       poisoned();
+      if (loaded.error().kind == ErrorKind::environment) return loaded.error();
       verdict.outcome = verdict::Crashed{"loading", loaded.error().message};
       return verdict;
     }
@@ -207,7 +208,7 @@ class Worker {
       verdict.outcome = verdict::Wrong{verdict.gates.back()};
     } else {
       announce(stage::kTiming);
-      time_candidate(request, verdict);
+      if (const Status timed = time_candidate(request, verdict); !timed) return timed.error();
       verdict.timing_seconds = stage_seconds();
     }
     backend_.unload();
@@ -219,44 +220,50 @@ class Worker {
                             {[this](const char* stage) { announce(stage); }, [this] { poisoned(); }});
   }
 
-  void time_candidate(const WorkerRequest& request, Verdict& verdict) {
+  // Error: environment; whatever else happens is the verdict.
+  Status time_candidate(const WorkerRequest& request, Verdict& verdict) {
     const bool only = request.effort.screening && request.effort.seconds == 0;
     if (only || (request.effort.screening && request.best_us > 0)) {
       TimingPlan screening = screening_plan(request);
       screening.subjects = {{0, "candidate", false}};
-      const auto measured = time_by(screening, request, verdict);
-      if (only || !measured || measured->cold.median_us > request.best_us) return;
+      const Status timed = time_by(screening, request, verdict);
+      if (!timed) return timed;
+      const auto* accepted = verdict.accepted();
+      if (only || accepted == nullptr || accepted->measurement.cold.median_us > request.best_us) return timed;
     }
     TimingPlan plan = plan_for(request);
     plan.subjects = {candidate_subject(request)};
-    time_by(plan, request, verdict);
+    return time_by(plan, request, verdict);
   }
 
-  // Times the candidate and sets the verdict. The measurement; nullopt unless it was accepted.
-  std::optional<Measurement> time_by(const TimingPlan& plan, const WorkerRequest& request, Verdict& verdict) {
-    const auto timed = time_subjects(backend_, plan);
-    if (!timed) {
+  // Times the candidate and sets the verdict. Error: environment.
+  Status time_by(const TimingPlan& plan, const WorkerRequest& request, Verdict& verdict) {
+    const auto crash = [&](const Error& error) -> Status {
       poisoned();
-      verdict.outcome = verdict::Crashed{stage::kTiming, timed.error().message};
-      return std::nullopt;
-    }
-    const CheckReport outputs = backend_.check_timed_outputs(0);
+      if (error.kind == ErrorKind::environment) return error;
+      verdict.outcome = verdict::Crashed{stage::kTiming, error.message};
+      return ok_status();
+    };
+    const auto timed = time_subjects(backend_, plan);
+    if (!timed) return crash(timed.error());
+    const auto outputs = backend_.check_timed_outputs(0);
+    if (!outputs) return crash(outputs.error());
     std::erase_if(verdict.gates, [](const GateResult& gate) { return gate.gate == kTimedOutputs; });  // of screening
-    if (!record_timed_outputs(outputs, verdict.gates)) {
+    if (!record_timed_outputs(*outputs, verdict.gates)) {
       verdict.outcome = verdict::Wrong{verdict.gates.back()};
-      return std::nullopt;
+      return ok_status();
     }
     if (timed->too_slow_us) {
       verdict.outcome = verdict::TooSlow{*timed->too_slow_us, request.too_slow_us};
-      return std::nullopt;
+      return ok_status();
     }
     const Measurement& measured = timed->measurements.front();
     if (const auto reason = under_physical_floor(*problem_, backend_.machine(), measured)) {
       verdict.outcome = verdict::Suspicious{*reason, measured.cold.median_us};
-      return std::nullopt;
+      return ok_status();
     }
     verdict.outcome = verdict::Accepted{measured};
-    return measured;
+    return ok_status();
   }
 
   static bool record_timed_outputs(const CheckReport& outputs, std::vector<GateResult>& gates) {
@@ -274,6 +281,7 @@ class Worker {
     report.baseline_choices = backend_.baseline_choices();
     if (const Status loaded = load(request); !loaded) {
       poisoned();
+      if (loaded.error().kind == ErrorKind::environment) return loaded.error();
       report.crash = loaded.error().message;
       return report;
     }
@@ -378,12 +386,18 @@ class Worker {
     for (const TimingSubject& subject : subjects) {
       if (subject.number == checked) continue;  // under another name
       checked = subject.number;
-      const CheckReport outputs = backend_.check_timed_outputs(subject.number);
+      const auto outputs = backend_.check_timed_outputs(subject.number);
+      if (!outputs) {
+        poisoned();
+        if (subject.number != 0 || outputs.error().kind == ErrorKind::environment) return outputs.error();
+        report.crash = outputs.error().message;
+        return ok_status();
+      }
       if (subject.number == 0 && plan.mode == TimingMode::cuda_l2) continue;  // its criterion is another
       if (subject.number == 0) {
-        if (!record_timed_outputs(outputs, report.gates)) return ok_status();
-      } else if (!outputs.passed) {
-        return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs.detail));
+        if (!record_timed_outputs(*outputs, report.gates)) return ok_status();
+      } else if (!outputs->passed) {
+        return failure(fmt::format("baseline {} gives wrong results: {}", subject.name, outputs->detail));
       }
     }
     if (!subjects.empty() && subjects.front().number == 0 && plan.mode != TimingMode::cuda_l2) {

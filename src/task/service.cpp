@@ -169,7 +169,13 @@ class Service final : public TaskService {
       verdict.outcome = verdict::Crashed{stage::kTiming, timed.error().message};
       return kNone;
     }
-    const CheckReport outputs = backend_->check_timed_outputs(0);
+    const auto checked = backend_->check_timed_outputs(0);
+    if (!checked) {
+      if (!device_->outlives_crashes()) notices.poisoned();
+      verdict.outcome = verdict::Crashed{stage::kTiming, checked.error().message};
+      return kNone;
+    }
+    const CheckReport& outputs = *checked;
     std::erase_if(verdict.gates, [](const GateResult& gate) { return gate.gate == kTimedOutputs; });
     verdict.gates.push_back({kTimedOutputs, outputs.passed, outputs.detail, outputs.worst_error});
     if (!outputs.passed) {

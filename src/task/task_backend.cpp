@@ -122,7 +122,9 @@ std::shared_ptr<const Dataset> TaskBackend::keep(const Source& source, Dataset d
   if (passes(source)) return batch_data_[source] = std::make_shared<const Dataset>(std::move(data));
   const DataKey key{instance_.setting, source};
   dataset_bytes_ += size_in_bytes(data);
-  const std::int64_t most = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
+  // On virtual machines whose memory grows on demand a quarter of what there is now may be little.
+  constexpr std::int64_t kLeast = std::int64_t{4} << 30;
+  const std::int64_t most = std::max(kLeast, sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4);
   while (dataset_bytes_ > most && !made_.empty()) {
     const auto oldest = datasets_.find(made_.front());
     dataset_bytes_ -= size_in_bytes(*oldest->second);
@@ -474,13 +476,13 @@ std::vector<int> TaskBackend::last_looks(bool warm) {
 }
 
 // What the last batch left, then what one more of the other kind leaves, which looks like all before it.
-CheckReport TaskBackend::check_timed_outputs(int) {
+Result<CheckReport> TaskBackend::check_timed_outputs(int) {
   CheckReport report = timed_;
   const bool last = last_warm_;
   for (const bool warm : {last, !last}) {
     if (!report.passed || order(warm).empty()) break;
     if (warm != last) {
-      if (const auto timed = time_batch(0, !warm, false); !timed) return {false, timed.error().message, 0, 0};
+      if (const auto timed = time_batch(0, !warm, false); !timed) return timed.error();
     }
     const std::vector<int> slabs = last_looks(warm);
     std::vector<Source> wanted;

@@ -54,7 +54,7 @@ class TaskBackend final : public Backend {
   CheckReport check_untouched() override;
   std::uint64_t output_hash() override;
   std::int64_t count_equal_to(std::uint16_t pattern) override;
-  CheckReport check_state() override { return device_.check_state(); }
+  Result<CheckReport> check_state() override { return device_.check_state(); }
 
   Result<std::vector<std::string>> open_baselines() override { return std::vector<std::string>(); }
   std::string baseline_detail(int) override { return {}; }
@@ -66,7 +66,7 @@ class TaskBackend final : public Backend {
   Result<double> call(int subject, bool cold) override;
   double clock_mhz() override { return device_.clock_mhz(); }
   std::vector<std::string> throttle_reasons() override { return device_.throttle_reasons(); }
-  CheckReport check_timed_outputs(int subject) override;
+  Result<CheckReport> check_timed_outputs(int subject) override;
 
  private:
   using Bytes = std::vector<std::byte>;

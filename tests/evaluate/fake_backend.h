@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class FakeBackend : public Backend {
   std::string run_error;                  // run_once() fails with it
   InputKind fail_at = InputKind::normal;  // on inputs of this kind
   int failing_subject = -1;               // arm() fails for it
+  std::optional<Error> load_error, arm_error, outputs_error;
   double candidate_us = 10;               // cold; 2 less warm, 1 less with PDL. Baseline n takes 100 n more than 10
   std::function<double(double)> disturb;  // what becomes of a time
   std::vector<double> clocks_mhz = {1500};
@@ -77,7 +79,9 @@ class FakeBackend : public Backend {
     problem = next;
     return ok_status();
   }
-  Status load(const Artifact&, const nlohmann::json&) override { return ok_status(); }
+  Status load(const Artifact&, const nlohmann::json&) override {
+    return load_error ? Status(*load_error) : ok_status();
+  }
   void unload() override {}
   Result<int> keep_candidate() override { return -++kept_; }
 
@@ -154,6 +158,7 @@ class FakeBackend : public Backend {
   std::string baseline_detail(int subject) override { return "setting of " + std::to_string(subject); }
   Result<double> arm(int subject, bool cold, bool pdl) override {
     if (subject == failing_subject) return failure("scripted failure");
+    if (subject == 0 && arm_error) return *arm_error;
     return time_of(subject, cold, pdl);
   }
   void set_batch(double wanted_us, double expected_us) override {
@@ -189,7 +194,8 @@ class FakeBackend : public Backend {
   }
   std::vector<std::string> throttle_reasons() override { return throttle; }
   double clock_mhz() override { return clocks_mhz[std::min(clock_samples++, clocks_mhz.size() - 1)]; }
-  CheckReport check_timed_outputs(int) override {
+  Result<CheckReport> check_timed_outputs(int) override {
+    if (outputs_error) return *outputs_error;
     CheckReport report;
     report.passed = true;
     return report;

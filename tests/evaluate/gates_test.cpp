@@ -444,7 +444,7 @@ TEST(Gates, HolesAreOneAtLeastAndOneInSoManyOthers) {
 
 class CountingBackend final : public FakeBackend {
  public:
-  CheckReport check_state() override { return {false, "the global `calls` changed", 0, 1}; }
+  Result<CheckReport> check_state() override { return CheckReport{false, "the global `calls` changed", 0, 1}; }
 };
 
 TEST(Gates, GlobalsThatChange) {

@@ -27,11 +27,13 @@ class Leap : public testing::Test {
   }
 
   // Candidate's cold microseconds in the first process, in the second, ...; the last one for all that follow.
-  void start(const std::string& times) {
+  void start(const std::string& times, Target target = Target::cpu, int device = 0) {
     std::ofstream(script_) << times;
     setenv("WARPSMITH_FAKE_SCRIPT", script_.c_str(), 1);
     EvaluatorOptions options;
     options.worker = WARPSMITH_TEST_FAKE_WORKER;
+    options.target = target;
+    options.device = device;
     auto started = Evaluator::start(options);
     ASSERT_TRUE(started.ok()) << started.error().message;
     evaluator_ = std::move(*started);
@@ -98,6 +100,48 @@ TEST_F(Leap, TheLimitIsTenPercent) {
 TEST_F(Leap, OneDisturbedMeasurementIsForgiven) {
   start("10\n15\n10.1\n");
   EXPECT_EQ(evaluate(21).kind(), "accepted");
+}
+
+// What the machine lacks is no fault of the candidate's, and what a fault in a check after timing shows is no wrong
+// result.
+TEST_F(Leap, FaultsKeepTheirKind) {
+  for (const char* words : {"no-memory-to-load", "no-memory-to-time"}) {
+    start(std::string("10 ") + words + "\n10\n");
+    const Verdict verdict = evaluate(0);
+    EXPECT_EQ(verdict.kind(), "failed") << words << ": " << verdict.describe();
+    EXPECT_EQ(evaluate(0).kind(), "accepted") << "by the next worker";
+    start(std::string("10 ") + words + "\n10\n");
+    const auto comparison = evaluator_->compare(problem_, candidate_, {}, {});
+    ASSERT_FALSE(comparison.ok());
+    EXPECT_EQ(comparison.error().kind, ErrorKind::environment) << words;
+  }
+  start("10 fault-after-timing\n10\n");
+  const Verdict verdict = evaluate(0);
+  EXPECT_EQ(verdict.kind(), "crashed") << verdict.describe();
+  EXPECT_EQ(evaluate(0).kind(), "accepted") << "by the next worker";
+  start("10 fault-after-timing\n10\n");
+  std::optional<Verdict> refusal;
+  EXPECT_FALSE(evaluator_->compare(problem_, candidate_, {}, {}, &refusal).ok());
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->kind(), "crashed");
+}
+
+TEST_F(Leap, IsMeasuredAgainOnADeviceThatNobodyMeasuresOn) {
+  start("10\n10\n", Target::sm90);
+  EXPECT_NE(leap_detail(evaluate(21)).find("on device 1"), std::string::npos);
+  EvaluatorOptions other;
+  other.worker = WARPSMITH_TEST_FAKE_WORKER;
+  other.target = Target::sm90;
+  other.device = 1;
+  auto first = Evaluator::start(other);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  start("10\n10\n", Target::sm90);
+  EXPECT_NE(leap_detail(evaluate(21)).find("on device 2"), std::string::npos);
+  other.device = 2;
+  auto second = Evaluator::start(other);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  start("10\n10\n", Target::sm90);
+  EXPECT_NE(leap_detail(evaluate(21)).find("in a fresh process"), std::string::npos);
 }
 
 // The fake's baseline takes 110 us.

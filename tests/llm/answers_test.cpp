@@ -80,7 +80,8 @@ class AcceptingEvaluator final : public Evaluator {
     verdict.outcome = verdict::Accepted{measurement("candidate", 1.7)};
     return verdict;
   }
-  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort&) override {
+  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort&,
+                             std::optional<Verdict>*) override {
     Comparison comparison;
     comparison.subjects = {measurement("candidate", 1.7), measurement("cublaslt-auto-tn", 2.4)};
     return comparison;

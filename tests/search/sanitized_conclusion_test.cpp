@@ -29,7 +29,8 @@ class AcceptingEvaluator final : public Evaluator {
     verdict.outcome = verdict::Accepted{measurement("candidate", time_us_ -= 1)};
     return verdict;
   }
-  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort&) override {
+  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort&,
+                             std::optional<Verdict>*) override {
     ++comparisons;
     Comparison comparison;
     comparison.subjects = {measurement("candidate", 1), measurement("cublaslt-auto-tn", 2)};

@@ -20,7 +20,8 @@ class PatientEvaluator final : public Evaluator {
   Verdict evaluate(const Problem&, const Candidate&, const Artifact&, double, const TimingEffort&) override {
     return testing::accepted_outcome(10).verdict;
   }
-  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort& effort) override {
+  Result<Comparison> compare(const Problem&, const Candidate&, const Artifact&, const TimingEffort& effort,
+                             std::optional<Verdict>*) override {
     compared_with = effort.baselines;
     return comparison;
   }

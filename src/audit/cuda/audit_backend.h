@@ -54,7 +54,7 @@ class AuditBackend final : public Backend {
   Status ready_call(int, bool) override { return unused(); }
   Result<double> call(int, bool) override { return failure("not used"); }
   double clock_mhz() override { return 0; }
-  CheckReport check_timed_outputs(int) override { return {false, "not used", 0, 0}; }
+  Result<CheckReport> check_timed_outputs(int) override { return failure("not used"); }
 
  private:
   static void check(cudaError_t status, const char* call) { cuda::check(status, call); }

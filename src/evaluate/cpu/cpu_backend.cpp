@@ -293,9 +293,9 @@ Status CpuBackend::run_for_a_gate() {
   return ok_status();
 }
 
-CheckReport CpuBackend::check_state() {
-  if (!state_hash_ || *state_hash_ == hash_writable_data(loaded_.library)) return {true, {}, 0, 0};
-  return {false, "the shared object's variables are not what they were after its first run", 0, 1};
+Result<CheckReport> CpuBackend::check_state() {
+  if (!state_hash_ || *state_hash_ == hash_writable_data(loaded_.library)) return CheckReport{true, {}, 0, 0};
+  return CheckReport{false, "the shared object's variables are not what they were after its first run", 0, 1};
 }
 
 void CpuBackend::run_candidate(Loaded& candidate, const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* c) {
@@ -462,7 +462,7 @@ double CpuBackend::clock_mhz() {
 
 // The candidate's outputs are what its timed launches left. Baselines, and candidates that were kept, share their
 // output sets, so each is run once more.
-CheckReport CpuBackend::check_timed_outputs(int subject) {
+Result<CheckReport> CpuBackend::check_timed_outputs(int subject) {
   const auto owner = subject <= 0 ? TimingSets::Owner::candidate : TimingSets::Owner::baseline;
   std::set<int> used = {0};
   if (subject <= 0) used = candidate(subject).written;

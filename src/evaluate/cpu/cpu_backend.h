@@ -42,7 +42,7 @@ class CpuBackend : public Backend {
   CheckReport check_untouched() override;
   std::uint64_t output_hash() override;
   std::int64_t count_equal_to(std::uint16_t pattern) override;
-  CheckReport check_state() override;
+  Result<CheckReport> check_state() override;
 
   Result<std::vector<std::string>> open_baselines() override;
   std::string baseline_detail(int subject) override;
@@ -52,7 +52,7 @@ class CpuBackend : public Backend {
   Status ready_call(int subject, bool cold) override;
   Result<double> call(int subject, bool cold) override;
   double clock_mhz() override;
-  CheckReport check_timed_outputs(int subject) override;
+  Result<CheckReport> check_timed_outputs(int subject) override;
 
  private:
   // An input with its reference, kept for later candidates.

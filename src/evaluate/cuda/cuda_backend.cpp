@@ -159,8 +159,8 @@ class CudaBackend final : public Backend {
     return count;
   }
 
-  CheckReport check_state() override {
-    return checked([&] { return kernel_->globals().compare(stream_.get()); });
+  Result<CheckReport> check_state() override {
+    return valued<CheckReport>([&] { return kernel_->globals().compare(stream_.get()); });
   }
 
   bool offers_dependent_launch() const override { return kernel_->descriptor().offers_programmatic_dependent_launch(); }
@@ -210,8 +210,8 @@ class CudaBackend final : public Backend {
   double clock_mhz() override { return clocks_.mhz(); }
   std::vector<std::string> throttle_reasons() override { return clocks_.throttle_reasons(); }
   std::vector<int> peers() const override { return devices_like(device_); }
-  CheckReport check_timed_outputs(int subject) override {
-    return checked([&] { return timing_->check_timed_outputs(subject); });
+  Result<CheckReport> check_timed_outputs(int subject) override {
+    return valued<CheckReport>([&] { return timing_->check_timed_outputs(subject); });
   }
 
  private:

@@ -387,7 +387,7 @@ TEST_F(GatesOnDevice, TimedOutputsOfScaledProblemsAreRight) {
     ASSERT_TRUE(backend().arm(0, cold, false).ok());
     ASSERT_TRUE(backend().time_batch(0, cold, false).ok());
   }
-  const CheckReport report = backend().check_timed_outputs(0);
+  const CheckReport report = backend().check_timed_outputs(0).value();
   EXPECT_TRUE(report.passed) << report.detail;
   EXPECT_TRUE(report.precision.good());
   const auto names = backend().open_baselines();

@@ -86,7 +86,7 @@ TEST_F(CudaTiming, CallsCostALaunchAndAWaitMore) {
     EXPECT_LT(calls.measurements[i].cold.median_us, own_us * 1.2 + 100) << i;
     EXPECT_GT(server.measurements[i].cold.median_us, own_us + 1) << i;
     EXPECT_EQ(server.measurements[i].cold.samples, 30) << i;
-    EXPECT_TRUE(backend().check_timed_outputs(static_cast<int>(i)).passed) << i;
+    EXPECT_TRUE(backend().check_timed_outputs(static_cast<int>(i)).value().passed) << i;
     EXPECT_GT(offline.measurements[i].clock_mhz, 100) << i;
     EXPECT_LE(offline.measurements[i].clock_min_mhz, offline.measurements[i].clock_mhz) << i;
   }
@@ -107,13 +107,13 @@ TEST_F(CudaTiming, GlobalsAreRestoredBeforeEveryReplay) {
   ASSERT_EQ(report.measurements.size(), 1u);
   ASSERT_GT(report.measurements[0].cold.launches_per_sample * 20, 1200) << "the counter would have run over";
   ASSERT_LT(report.measurements[0].cold.launches_per_sample, 600);
-  const CheckReport outputs = backend().check_timed_outputs(0);
+  const CheckReport outputs = backend().check_timed_outputs(0).value();
   EXPECT_TRUE(outputs.passed) << outputs.detail;
   plan.mode = TimingMode::call;
   plan.min_samples = 800;
   plan.most_samples = 800;
   timed(plan);
-  EXPECT_TRUE(backend().check_timed_outputs(0).passed);
+  EXPECT_TRUE(backend().check_timed_outputs(0).value().passed);
 }
 
 // A result that is there already is of no use, cold or warm: nobody finds its own output in place.
