@@ -104,7 +104,9 @@ double physical_floor_us(const Problem& problem, const Machine& machine, bool op
   double floor_us = machine.launch_floor_us;
   if (machine.peak_gflops > 0) floor_us = std::max(floor_us, problem.flops() / (machine.peak_gflops * 1e3));
   if (operands_cold && machine.peak_gb_per_s > 0) {
-    floor_us = std::max(floor_us, problem.bytes() / (machine.peak_gb_per_s * 1e3));
+    const auto cached = static_cast<double>(std::max(machine.l2_bytes, machine.l3_bytes));
+    const double bytes = problem.bytes_read() + std::max(0.0, problem.bytes_written() - cached);
+    floor_us = std::max(floor_us, bytes / (machine.peak_gb_per_s * 1e3));
   }
   return floor_us;
 }

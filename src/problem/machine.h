@@ -48,7 +48,8 @@ void to_json(nlohmann::json& json, const Machine& machine);
 void from_json(const nlohmann::json& json, Machine& machine);
 
 // No correct kernel is faster: the largest of flops at peak, bytes at peak bandwidth (cold operands only) and the
-// launch floor, in microseconds. Unknown peaks contribute 0.
+// launch floor, in microseconds. Of C's bytes as many are left out as the last cache holds: they may leave it after the
+// time was taken. Unknown peaks contribute 0.
 double physical_floor_us(const Problem& problem, const Machine& machine, bool operands_cold);
 
 }  // namespace warpsmith

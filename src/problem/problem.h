@@ -55,11 +55,13 @@ struct Problem {
   std::int64_t c_extent() const { return (m - 1) * c_ld() + n; }
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
-  // Fewest bytes through memory: each operand read once, C written once and, where beta scales it, read once.
-  double bytes() const {
+  // Fewest bytes through memory: each operand read once, and C where beta scales it; C written once.
+  double bytes_read() const {
     const auto md = static_cast<double>(m), nd = static_cast<double>(n), kd = static_cast<double>(k);
-    return 2.0 * (md * kd + kd * nd + md * nd * (scaled() ? 2 : 1));
+    return 2.0 * (md * kd + kd * nd + (scaled() ? md * nd : 0));
   }
+  double bytes_written() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n); }
+  double bytes() const { return bytes_read() + bytes_written(); }
 };
 
 inline constexpr std::int64_t kMaxDimension = 1 << 20;   // of each of m, n, k

@@ -87,6 +87,19 @@ TEST(PhysicalFloor, IsTheLargestOfThree) {
   EXPECT_EQ(physical_floor_us(tiny, machine, true), 0.5);
 }
 
+TEST(PhysicalFloor, LeavesOutWhatOfCMayStayInTheCache) {
+  Machine machine = make_machine();
+  machine.l2_bytes = 40 << 20;
+  machine.l3_bytes = 0;
+  // 8192 x 64 times 64 x 8192: 2.1 MB are read and 134.2 MB written, of which 41.9 may stay, at 4 TB/s.
+  const Problem wide{.m = 8192, .n = 8192, .k = 64};
+  EXPECT_NEAR(physical_floor_us(wide, machine, true), 23.59, 0.01);
+  // All of a small C may stay: 64 x 8192 times 8192 x 64 reads 2.1 MB.
+  EXPECT_NEAR(physical_floor_us({.m = 64, .n = 64, .k = 8192}, machine, true), 0.524, 0.001);
+  machine.l3_bytes = 1 << 30;
+  EXPECT_NEAR(physical_floor_us(wide, machine, true), 8.59, 0.01) << "8.6e9 flop at 10^15 flop/s";
+}
+
 TEST(PhysicalFloor, UnknownPeaksContributeNothing) {
   Machine machine = make_machine();
   machine.peak_gflops = machine.peak_gb_per_s = machine.launch_floor_us = 0;
