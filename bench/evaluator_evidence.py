@@ -42,7 +42,9 @@ def attacks(path, *sources):
 def spread(path):
     return {"spread": [{"mnk": mnk(row), **{key: row[key] for key in ["median_us", "spread", "ratio", "ratios",
                                                                       "candidate", "baseline"]}}
-                       for row in read_lines(path)]}
+                       for row in read_lines(path) if "ratios" in row],
+            "spread_failures": [{"mnk": mnk(row), "failure": row.get("failure")}
+                                for row in read_lines(path) if "ratios" not in row]}
 
 
 def self_ratio(path):
@@ -88,6 +90,8 @@ def shortcomings(evidence):
         limit = SPREAD_LIMIT if row["median_us"] > SHORT_US else SPREAD_LIMIT_SHORT
         if not row["spread"] <= limit:
             yield f"spread of {row['mnk']}: {row['spread']:.4f} at {row['median_us']:.2f} us"
+    for row in evidence.get("spread_failures", []):
+        yield f"spread of {row['mnk']}: {row['failure']}"
     for row in evidence["self_ratio"]:
         if not abs(row["ratio"] - 1) <= SELF_TOLERANCE:
             yield f"cuBLASLt against itself at {row['mnk']}: {row['ratio']:.4f}"

@@ -64,6 +64,8 @@ Result<OpenTask> open_task(const std::string& path, const OpenDevice& device, co
   options.evaluator.threads = device.threads;
   options.evaluator.device = arguments.device.device;
   options.evaluator.seed = arguments.seed;
+  // Data of large settings and their references are made on the host, many of them between the batches.
+  options.evaluator.limits.timing_seconds = 180;
   options.compiler.cache = cache_dir();
   options.confined = !arguments.no_sandbox;
   auto session = TaskSession::open(std::move(*loaded), options);
@@ -286,7 +288,7 @@ Result<TaskRow> bench_one(const std::string& path, const OpenDevice& device, con
     }
   }
   std::optional<SanitizerReport> watched;
-  if (const std::size_t best = fastest_of(measured); arguments.sanitize && best < measured.size()) {
+  if (const std::size_t best = fastest_of(measured); arguments.sanitize && !interrupted() && best < measured.size()) {
     line.update(-1, open->task().name + ": compute-sanitizer");
     watched = open->session->sanitize(open->candidates[best], kSanitizer);
     if (const SanitizerCheck* failed = watched->first_failure()) {
@@ -296,7 +298,7 @@ Result<TaskRow> bench_one(const std::string& path, const OpenDevice& device, con
     }
   }
   nlohmann::json baselines = {{"not_run", "--torch was not given"}};
-  if (arguments.torch) {
+  if (arguments.torch && !interrupted()) {
     line.update(-1, open->task().name + ": PyTorch");
     baselines = measure_task_baselines(open->task(), open->session->target(),
                                        {effort_seconds, arguments.seed, arguments.device.device});

@@ -9,6 +9,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source=scripts/gpu/staged.sh
 source "$here/staged.sh"
 out=${OUT:-results/h200}
+# shellcheck source=scripts/gpu/wisdom.sh
+source "$here/wisdom.sh"
 readonly limit_seconds=${LIMIT_SECONDS:-240}  # of one test binary
 mkdir -p "$out" || exit 3
 
@@ -27,8 +29,6 @@ machine() {
 
 run_tests() {
   local test name status failed=0 passed=0 skipped=0 log
-  # Tests look for the worker programs beside themselves.
-  for name in "$stage"/warpsmith-*; do ln -sf "../${name##*/}" "$stage/tests/${name##*/}"; done
   for test in "$stage"/tests/*; do
     [[ -x $test && ! -L $test ]] || continue
     name=${test##*/}

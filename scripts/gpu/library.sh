@@ -17,21 +17,22 @@ source "$here/steps.sh"
 steps=${*:-pack cost calls devices}
 export PATH=$PATH:/usr/local/cuda/bin
 export WARPSMITH_LIBRARY_EVIDENCE=$out/library.json
-if [[ -z ${WARPSMITH_WISDOM:-} ]]; then
-  gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | sed 's/^nvidia //; s/[^a-z0-9]\+/-/g')
-  [[ -r $root/wisdom/$gpu.jsonl ]] && export WARPSMITH_WISDOM=$root/wisdom/$gpu.jsonl
-fi
-# A pack of an earlier call with this wisdom is good enough; kernels that it lacks are compiled.
-[[ -r $out/library.wspack ]] && export WARPSMITH_PACK=$out/library.wspack
+# shellcheck source=scripts/gpu/wisdom.sh
+source "$here/wisdom.sh"
+# A pack of an earlier call with this wisdom is good enough; kernels that it lacks are compiled. It stays here: some
+# tens of megabytes are no result.
+pack_file=$root/build/library.wspack
+mkdir -p "$root/build"
+[[ -r $pack_file ]] && export WARPSMITH_PACK=$pack_file
 
 pack() {
   if [[ -z ${WARPSMITH_WISDOM:-} ]]; then
     echo 'pack: not run: no wisdom for this GPU'
     return
   fi
-  step pack.txt 580 "$stage/warpsmith" pack --wisdom "$WARPSMITH_WISDOM" --output "$out/library.wspack" --quiet
+  step pack.txt 300 "$stage/warpsmith" pack --wisdom "$WARPSMITH_WISDOM" --output "$pack_file" --quiet
   cat "$out/pack.txt"
-  [[ -r $out/library.wspack ]] && export WARPSMITH_PACK=$out/library.wspack
+  [[ -r $pack_file ]] && export WARPSMITH_PACK=$pack_file
 }
 
 verdict() { grep -E '^\[  (PASSED|FAILED|SKIPPED)|^[a-z_]+: ' "$out/$1" | cut -c1-300 | sort -u; }
@@ -43,7 +44,7 @@ cost() {
 
 calls() {
   WARPSMITH_ANY_SHAPE_CALLS=${ANY_SHAPE_CALLS:-2000} WARPSMITH_THREAD_SECONDS=${THREAD_SECONDS:-60} \
-    step library_calls.txt 1500 "$stage/tests/library_gpu_test"
+    step library_calls.txt 420 "$stage/tests/library_gpu_test"
   verdict library_calls.txt
 }
 

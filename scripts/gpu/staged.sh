@@ -14,3 +14,7 @@ if [[ ! -x $stage/warpsmith ]]; then
   echo "$(basename -- "$0" .sh): nothing staged at $stage; run scripts/stage.sh first" >&2
   exit 3
 fi
+# Tests look for the worker programs beside themselves.
+if [[ -d $stage/tests ]]; then
+  for name in "$stage"/warpsmith-*; do ln -sf "../${name##*/}" "$stage/tests/${name##*/}"; done
+fi

@@ -87,8 +87,8 @@ pack_archive() {
   # What a program that was killed had committed lies in the write-ahead log beside it.
   python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()' "$archive" \
     || printf 'archive: its write-ahead log could not be merged; the log is packed beside it\n'
+  rm -f -- "$out"/archive.sqlite.xz.* "$out/archive.sqlite-wal.xz"
   [[ ! -s $archive-wal ]] || xz -zc "$archive-wal" >"$out/archive.sqlite-wal.xz"
-  rm -f -- "$out"/archive.sqlite.xz.*
   xz -zc "$archive" | split -d -b "$piece_bytes" - "$out/archive.sqlite.xz."
   printf 'archive: %d bytes, packed %d in %d pieces\n' "$(stat -c %s "$archive")" \
     "$(cat "$out"/archive.sqlite.xz.* | wc -c)" "$(compgen -G "$out/archive.sqlite.xz.*" | wc -l)"

@@ -16,7 +16,7 @@ source "$here/steps.sh"
 tasks=$root/tasks
 [[ -d $tasks ]] || tasks=$stage/tasks
 readonly run_limit=${LIMIT:-570} task_limit=${LIMIT_SECONDS:-240} search=${SEARCH:-0} known=${KNOWN:-}
-readonly shortest=60  # seconds for which a task is still begun
+readonly shortest=${SHORTEST:-140}  # seconds for which a task is still begun
 if ! [[ $run_limit =~ ^[0-9]+$ && $task_limit =~ ^[0-9]+$ && $search =~ ^[0-9]+$ ]]; then
   echo "tasks: LIMIT=$run_limit LIMIT_SECONDS=$task_limit SEARCH=$search; accepted: whole seconds" >&2
   exit 2
