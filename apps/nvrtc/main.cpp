@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "base/landlock.h"
 #include "compile/source_guard.h"
-#include "sandbox.h"
 
 namespace {
 
@@ -136,6 +136,15 @@ json compile(const std::string& source, std::vector<std::string> options, const 
     return {{"environment", fmt::format("compile cache: cannot write: {}", std::strerror(errno))}};
   }
   return {{"ok", true}, {"log", log}};
+}
+
+// From here on only files under the directories `readable` can be opened, for reading; nothing can be created, removed
+// or executed. A kernel without Landlock leaves the source guard alone.
+void restrict_files(const std::vector<std::string>& readable) {
+  std::vector<warpsmith::FileRule> rules;
+  for (const std::string& directory : readable) rules.push_back({directory, warpsmith::file_rights::kReadFiles});
+  const auto landlock = warpsmith::Landlock::create(rules);
+  if (landlock) static_cast<void>(landlock->enter());
 }
 
 int serve(const char* output_path) {

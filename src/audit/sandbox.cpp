@@ -3,13 +3,11 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include "audit/seccomp_filter.h"
+#include "base/landlock.h"
 
 namespace warpsmith::audit {
 
@@ -77,41 +76,6 @@ bool make_files_read_only(const SandboxPolicy& policy) {
   if (mount("tmpfs", scratch, "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=0700") != 0) return false;
   if (fs::exists("/dev/shm")) mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=1777");
   return true;
-}
-
-constexpr std::uint64_t kReadRights = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-constexpr std::uint64_t kTruncate = 1ULL << 14;  // Landlock's third version
-constexpr std::uint64_t kRefer = 1ULL << 13;     // its second
-constexpr std::uint64_t kFirstRights = (1ULL << 13) - 1;
-constexpr std::uint64_t kFileRights =
-    LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE | kTruncate;
-
-// As the kernel has it; headers older than the kernel have less.
-struct LandlockRuleset {
-  std::uint64_t files = 0, network = 0, scoped = 0;
-};
-
-LandlockRuleset all_rights(long version) {
-  LandlockRuleset ruleset;
-  ruleset.files = kFirstRights | (version >= 2 ? kRefer : 0) | (version >= 3 ? kTruncate : 0);
-  if (version >= 4) ruleset.network = 3;  // binding and connecting TCP sockets
-  if (version >= 6) ruleset.scoped = 3;   // abstract sockets and signals to processes outside
-  return ruleset;
-}
-
-std::size_t ruleset_size(long version) { return version >= 6 ? 24 : version >= 4 ? 16 : 8; }
-
-bool allow(int ruleset, const std::string& path, std::uint64_t rights) {
-  const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (fd < 0) return true;  // what is not there needs no rule
-  struct stat status {};
-  if (fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode)) rights &= kFileRights;
-  landlock_path_beneath_attr rule{};
-  rule.allowed_access = rights;
-  rule.parent_fd = fd;
-  const bool added = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
-  close(fd);
-  return added;
 }
 
 // What programs and the driver read of the system: libraries and headers, devices, facts on processor and process.
@@ -222,26 +186,18 @@ std::string Confinement::insufficiency() const {
 }
 
 std::string restrict_files(const SandboxPolicy& policy) {
-  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (version < 1) return reason();
-  const LandlockRuleset rights = all_rights(version);
-  const int ruleset = static_cast<int>(syscall(SYS_landlock_create_ruleset, &rights, ruleset_size(version), 0));
-  if (ruleset < 0) return reason();
+  using namespace file_rights;
   // Programs: the sandboxed one itself is started under these rules; candidates lose that right with the filter.
-  const std::uint64_t readable = kReadRights | LANDLOCK_ACCESS_FS_EXECUTE;
-  bool allowed = allow(ruleset, policy.scratch, rights.files);
-  for (const char* path : kSystemPaths) allowed = allow(ruleset, path, readable & rights.files) && allowed;
-  for (const std::string& path : policy.readable) allowed = allow(ruleset, path, readable & rights.files) && allowed;
-  const std::uint64_t device = kReadRights | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
-                               LANDLOCK_ACCESS_FS_REMOVE_FILE | kTruncate;
-  for (const std::string& path : device_nodes()) allowed = allow(ruleset, path, device & rights.files) && allowed;
-  const std::uint64_t names = kReadRights | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
-  allowed = allow(ruleset, kOwnThreads, names & rights.files) && allowed;
-  const bool restricted =
-      allowed && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
-  const std::string why_not = restricted ? "" : reason();
-  close(ruleset);
-  return why_not;
+  constexpr std::uint64_t kReadable = kRead | kExecute;
+  std::vector<FileRule> rules = {{policy.scratch, kAll}, {kOwnThreads, kRead | kWriteFiles}};
+  for (const char* path : kSystemPaths) rules.push_back({path, kReadable});
+  for (const std::string& path : policy.readable) rules.push_back({path, kReadable});
+  for (const std::string& path : device_nodes()) {
+    rules.push_back({path, kRead | kWriteFiles | kMakeFiles | kRemoveFiles});
+  }
+  const Result<Landlock> landlock = Landlock::create(rules);
+  if (!landlock) return landlock.error().message;
+  return landlock->enter() ? "" : reason();
 }
 
 Confinement confine_process(const SandboxPolicy& policy) {

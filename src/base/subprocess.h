@@ -16,6 +16,8 @@
 
 namespace warpsmith {
 
+class Landlock;  // base/landlock.h
+
 struct ProcessLimits {
   double wall_seconds = 0;               // 0: none. The whole process group is killed at the limit.
   std::uint64_t memory_bytes = 0;        // RLIMIT_AS; 0: none
@@ -46,6 +48,7 @@ struct ProcessRequest {
   ProcessLimits limits;
   EnvironmentOverrides environment;
   std::filesystem::path working_directory;  // empty: the parent's
+  const Landlock* rules = nullptr;          // the child is held to them, and opens no sockets; nullptr: it is free
 };
 
 // Runs to the end. Error: environment, when the program cannot be started at all.

@@ -13,6 +13,7 @@
 #include "codegen/descriptor.h"
 #include "compile/cache.h"
 #include "compile/compiler_identity.h"
+#include "compile/confinement.h"
 #include "compile/cubin.h"
 #include "compile/resource_report.h"
 #include "compile/source_guard.h"
@@ -23,11 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLargestBinary = 256ULL << 20;
 constexpr std::size_t kLongestMessage = 4096;
 constexpr std::size_t kLargestSource = kMaxSourceBytes + (64 << 10);  // with the macros put before it
 // Part of the key: entries of the cache passed these rules.
-constexpr const char* kRules = "source-guard 2, cubin 1";
+constexpr const char* kRules = "source-guard 3, cubin 1";
 
 const EntryNames kCudaNames = {"kernel.cubin", "kernel.cu"};
 const EntryNames kPtxNames = {"kernel.ptx", "kernel.cu"};
@@ -122,17 +122,6 @@ bool disk_is_full(const std::string& text) {
          text.find("Disk quota exceeded") != std::string::npos;
 }
 
-// Environment variables that would change what a compiler reads or writes without being part of the key.
-EnvironmentOverrides clean_environment(const fs::path& scratch) {
-  EnvironmentOverrides overrides = {{"LC_ALL", "C"}, {"TMPDIR", scratch.string()}, {"CUDA_CACHE_DISABLE", "1"}};
-  for (const char* name :
-       {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH",
-        "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"}) {
-    overrides.emplace_back(name, std::nullopt);
-  }
-  return overrides;
-}
-
 // Why a compile ended without a binary, as the candidate's fault or the machine's.
 Error explain(const ProcessOutput& output, const std::string& log, const CompilerOptions& options,
               std::uint64_t largest) {
@@ -148,16 +137,6 @@ Error explain(const ProcessOutput& output, const std::string& log, const Compile
                                options.memory_bytes >> 20, head(log)));
   }
   return failure(head(log.empty() ? output.status.describe() : translate(log)));
-}
-
-ProcessRequest limited_request(const CompilerOptions& options, const fs::path& scratch) {
-  ProcessRequest request;
-  request.limits.wall_seconds = options.timeout_seconds;
-  request.limits.memory_bytes = options.memory_bytes;
-  request.limits.file_bytes = kLargestBinary;
-  request.environment = clean_environment(scratch);
-  request.working_directory = scratch;
-  return request;
 }
 
 Status check_binary(const fs::path& cubin) {
@@ -191,15 +170,19 @@ Result<Compiled> run_nvrtc(const CompilerOptions& options, const CompilerIdentit
   return compiled;
 }
 
-Result<Compiled> run_host(const CompilerOptions& options, const CompilerIdentity& compiler,
-                          const std::vector<std::string>& flags, const fs::path& draft) {
+Result<Compiled> run_host(const CompilerOptions& options, CompilerIdentities& identities,
+                          const CompilerIdentity& compiler, const std::vector<std::string>& flags,
+                          const fs::path& draft) {
   ProcessRequest request = limited_request(options, draft);
   request.argv = {compiler.program.string()};
   request.argv.insert(request.argv.end(), flags.begin(), flags.end());
   request.argv.insert(request.argv.end(), {"-o", kCppNames.binary, kCppNames.source});
-  Result<ProcessOutput> output = run_process(request);
+  const Result<ProcessOutput> output = run_confined(request, options);
+  if (!output.ok() || !output->status.success()) {
+    if (const Status works = identities.host_works_confined(); !works.ok()) return works.error();
+  }
   if (!output.ok()) return output.error();
-  if (!output->status.success()) return explain(*output, output->err + output->out, options, kLargestBinary);
+  if (!output->status.success()) return explain(*output, output->err + output->out, options, kLargestOutput);
   return Compiled{output->err, {}, output->seconds};
 }
 
@@ -244,7 +227,7 @@ Result<Artifact> Compiler::compile(const Candidate& candidate) const {
   if (!written.ok()) return written.error();
   const Result<Compiled> compiled =
       cuda ? run_nvrtc(options_, *compiler, flags, *headers, candidate.source, draft->path(), names.binary)
-           : run_host(options_, *compiler, flags, draft->path());
+           : run_host(options_, *identities_, *compiler, flags, draft->path());
   if (!compiled.ok()) return compiled.error();
   if (&names == &kCudaNames) {
     if (const Status accepted = check_binary(draft->path() / names.binary); !accepted) return accepted.error();

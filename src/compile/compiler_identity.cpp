@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/paths.h"
 #include "base/subprocess.h"
+#include "compile/confinement.h"
 
 namespace warpsmith {
 
@@ -174,6 +175,14 @@ Result<CompilerIdentity> CompilerIdentities::host() {
   const std::lock_guard lock(mutex_);
   if (!host_) host_ = find_host(options_);
   return *host_;
+}
+
+Status CompilerIdentities::host_works_confined() {
+  const Result<CompilerIdentity> compiler = host();
+  if (!compiler.ok()) return compiler.error();
+  const std::lock_guard lock(mutex_);
+  if (!host_works_confined_) host_works_confined_ = try_confined(compiler->program, options_);
+  return *host_works_confined_;
 }
 
 }  // namespace warpsmith

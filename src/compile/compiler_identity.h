@@ -26,10 +26,14 @@ class CompilerIdentities {
   Result<CompilerIdentity> nvrtc();
   Result<CompilerIdentity> host();
 
+  // Error: environment, where the host compiler works, but not under the rules that it is run with.
+  Status host_works_confined();
+
  private:
   CompilerOptions options_;
   std::mutex mutex_;
   std::optional<Result<CompilerIdentity>> nvrtc_, host_;
+  std::optional<Status> host_works_confined_;
 };
 
 }  // namespace warpsmith

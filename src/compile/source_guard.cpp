@@ -14,9 +14,32 @@ namespace warpsmith {
 namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c == '\r'; }
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$'; }
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+template <std::size_t count>
+bool is_one_of(std::string_view name, const std::array<std::string_view, count>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
+
+// Attributes whose text compilers put into the assembly as it is, lines and all.
+constexpr std::array<std::string_view, 12> kAssemblyAttributes = {"section",
+                                                                  "__section__",
+                                                                  "alias",
+                                                                  "__alias__",
+                                                                  "weakref",
+                                                                  "__weakref__",
+                                                                  "ifunc",
+                                                                  "__ifunc__",
+                                                                  "symver",
+                                                                  "__symver__",
+                                                                  "patchable_function_entry",
+                                                                  "__patchable_function_entry__"};
+
+// Macros of system headers that paste tokens, or make assembly or pragmas of their arguments.
+constexpr std::array<std::string_view, 8> kPastingMacros = {
+    "__CONCAT", "__REDIRECT", "__ASMNAME", "__LDBL_REDIR", "__MATH", "__glibc_macro_warning", "_PSTL_PRAGMA", "BOOST_"};
 
 Error refuse(int line, std::string_view what) {
   return failure(
@@ -68,6 +91,7 @@ class Guard {
   }
 
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  bool starts_with(std::string_view text) const { return std::string_view(text_).substr(at_).starts_with(text); }
   int line() const { return lines_.empty() ? 1 : lines_[std::min(at_, lines_.size() - 1)]; }
 
   Status token() {
@@ -75,6 +99,7 @@ class Guard {
     if (c == '\n') {
       ++at_;
       line_start_ = true;
+      in_directive_ = in_pragma_ = false;
       return ok_status();
     }
     if (is_blank(c)) {
@@ -89,10 +114,14 @@ class Guard {
     if (hash && line_start_) return directive();
     line_start_ = false;
     if (c == '"' || c == '\'') return quoted(c);
+    if (is_digit(c) || (c == '.' && is_digit(peek(1)))) return number();
     if (is_word(c)) return word();
-    // No honest text spells identifiers in universal character names.
+    // No honest text spells identifiers in universal character names, and compilers differ in which letters beyond
+    // ASCII belong to one.
     if (c == '\\') return refuse(line(), "a backslash outside literals");
-    if (allowed_ == Includes::system && c == '#' && peek(1) == '#') return refuse(line(), "##");
+    if (!is_ascii(c)) return refuse(line(), "a character beyond ASCII outside literals and comments");
+    if (allowed_ == Includes::system && starts_with("##")) return refuse(line(), "##");
+    if (allowed_ == Includes::system && starts_with("%:%:")) return refuse(line(), "%:%:, which is ##,");
     joined_.clear();
     ++at_;
     return ok_status();
@@ -122,31 +151,62 @@ class Guard {
     return std::string_view(text_).substr(begin, at_ - begin);
   }
 
+  // A preprocessing number: it may hold quotes and letters that would begin a literal elsewhere.
+  Status number() {
+    ++at_;
+    for (;;) {
+      const char c = peek();
+      const char before = text_[at_ - 1];
+      const bool exponent = before == 'e' || before == 'E' || before == 'p' || before == 'P';
+      if (c == '\'' && !is_word(peek(1))) return refuse(line(), "a number that ends in a quote");
+      if (!is_word(c) && c != '.' && c != '\'' && !(exponent && (c == '+' || c == '-'))) break;
+      ++at_;
+    }
+    joined_.clear();
+    return ok_status();
+  }
+
   Status directive() {
     const int where = line();
     at_ += peek() == '#' ? 1 : 2;
     line_start_ = false;
+    in_directive_ = true;
     skip_blanks_and_comments();
     const std::string_view name = take_word();
     if (name == "include" && allowed_ != Includes::none) return system_include(where);
-    if (name == "pragma") return pragma(where);
-    constexpr std::array<std::string_view, 4> kReaders = {"include", "include_next", "import", "embed"};
-    for (const std::string_view reader : kReaders) {
-      if (name == reader) return refuse(where, fmt::format("#{}", reader));
-    }
+    if (name == "line") return line_directive(where);
+    if (name == "define") return definition(where);
+    if (name == "pragma") in_pragma_ = true;
+    // The rest of what compilers know reads files (#include_next, #import, #embed), names them (# 1 "file") or writes
+    // into the assembly (#ident).
+    constexpr std::array<std::string_view, 13> kHarmless = {"if",       "ifdef", "ifndef", "elif",  "elifdef",
+                                                            "elifndef", "else",  "endif",  "undef", "warning",
+                                                            "pragma",   "error", "define"};
+    const bool nothing = name.empty() && (at_ >= text_.size() || peek() == '\n' || starts_with("//"));
+    return nothing || is_one_of(name, kHarmless) ? ok_status() : Status(refuse(where, fmt::format("#{}", name)));
+  }
+
+  // Compilers quote lines of the file that #line names. One is accepted, of a name without directories, as it stands
+  // before a candidate's own text: the compiler's working directory holds nothing but that text.
+  Status line_directive(int where) {
+    const Error refused = refuse(where, "#line");
+    if (lines_named_) return refused;
+    lines_named_ = true;
+    if (!starts_with(" 1 \"")) return refused;
+    at_ += 4;
+    while (is_ascii(peek()) && (is_word(peek()) || peek() == '.' || peek() == '-' || peek() == '+')) ++at_;
+    if (!starts_with("\"\n")) return refused;
+    ++at_;
     return ok_status();
   }
 
-  // `#pragma GCC dependency` and `pch_preprocess` open the file that they name.
-  Status pragma(int where) {
-    while (at_ < text_.size() && text_[at_] != '\n') {
-      skip_blanks_and_comments();
-      const std::string_view name = take_word();
-      if (name == "dependency" || name == "pch_preprocess" || name == "include_alias") {
-        return refuse(where, fmt::format("#pragma {}", name));
-      }
-      if (name.empty() && at_ < text_.size() && text_[at_] != '\n') ++at_;
-    }
+  // `asm volatile("")` is accepted, so the word in it has to be the language's own.
+  Status definition(int where) {
+    skip_blanks_and_comments();
+    const std::size_t begin = at_;
+    const std::string_view name = take_word();
+    if (name == "volatile" || name == "__volatile__") return refuse(where, fmt::format("#define {}", name));
+    at_ = begin;
     return ok_status();
   }
 
@@ -180,18 +240,26 @@ class Guard {
 
   Status word() {
     const int where = line();
+    const std::size_t begin = at_;
     const std::string_view name = take_word();
     // `import "file";` is a preprocessing directive of C++20, and compilers open the file even where it is an error.
     constexpr std::array<std::string_view, 5> kReaders = {"__has_include", "__has_include_next", "__has_embed",
                                                           "incbin", "import"};
-    for (const std::string_view reader : kReaders) {
-      if (name == reader) return refuse(where, reader);
-    }
+    if (is_one_of(name, kReaders)) return refuse(where, name);
+    // Pragmas that open the file that they name, load modules, or write names into the assembly or the object.
+    constexpr std::array<std::string_view, 6> kPragmas = {"dependency",    "pch_preprocess", "include_alias",
+                                                          "extern_prefix", "comment",        "module"};
+    if (in_pragma_ && is_one_of(name, kPragmas)) return refuse(where, fmt::format("#pragma {}", name));
     if (allowed_ == Includes::system) {
-      if (name == "_Pragma") return refuse(where, name);
+      if (name == "_Pragma" || is_one_of(name, kAssemblyAttributes)) return refuse(where, name);
+      for (const std::string_view macro : kPastingMacros) {
+        if (name.starts_with(macro)) return refuse(where, name);
+      }
       if (name == "asm" || name == "__asm" || name == "__asm__") return assembly(where);
     }
     const bool raw = name == "R" || name == "u8R" || name == "uR" || name == "UR" || name == "LR";
+    // "a"R"(": R is the suffix of a literal to some and the prefix of one to others.
+    if (raw && peek() == '"' && begin == literal_end_) return refuse(where, "a raw string right behind a literal");
     if (raw && peek() == '"') return raw_string(where);
     if (peek() != '"') joined_.clear();  // else the word is the literal's prefix
     return ok_status();
@@ -206,24 +274,39 @@ class Guard {
       content += text_[at_++];
     }
     if (peek() == quote) ++at_;
+    literal_end_ = at_;
     return quote == '"' ? literal(where, content) : ok_status();
   }
 
-  // Splices inside a raw string are undone by the compiler; a directive inside one is refused, because scanners of
-  // skipped groups differ in whether they know raw strings.
+  // Splices inside a raw string are undone by the compiler, so that it would end elsewhere; a directive inside one is
+  // refused, because scanners of skipped groups differ in whether they know raw strings.
   Status raw_string(int where) {
     const std::size_t open = text_.find('(', at_);
     if (open == std::string::npos || open - at_ > 18) return refuse(where, "a malformed raw string");
-    const std::string close = fmt::format("){}\"", text_.substr(at_ + 1, open - at_ - 1));
+    const std::string delimiter = text_.substr(at_ + 1, open - at_ - 1);
+    if (!std::all_of(delimiter.begin(), delimiter.end(), is_word)) return refuse(where, "a malformed raw string");
+    const std::string close = fmt::format("){}\"", delimiter);
     const std::size_t end = text_.find(close, open + 1);
     if (end == std::string::npos) return refuse(where, "an unterminated raw string");
     const std::string content = text_.substr(open + 1, end - open - 1);
+    const auto newlines = std::count(content.begin(), content.end(), '\n');
     at_ = end + close.size();
+    if (lines_[at_ - 1] != where + newlines) return refuse(where, "a raw string with a spliced line");
+    if (in_directive_ && newlines > 0) return refuse(where, "a directive with a raw string of several lines");
+    literal_end_ = at_;
     if (content.find("include") != std::string::npos || content.find("embed") != std::string::npos ||
-        content.find("import") != std::string::npos) {
-      return refuse(where, "a raw string that holds a directive's name");
+        content.find("import") != std::string::npos || has_directive(content)) {
+      return refuse(where, "a raw string that holds a directive");
     }
     return literal(where, content);
+  }
+
+  static bool has_directive(std::string_view content) {
+    for (std::size_t at = content.find('\n'); at != std::string_view::npos; at = content.find('\n', at)) {
+      while (at < content.size() && (content[at] == '\n' || is_blank(content[at]))) ++at;
+      if (content.substr(at).starts_with('#') || content.substr(at).starts_with("%:")) return true;
+    }
+    return false;
   }
 
   // Adjacent literals are one string to the compiler: `joined_` grows until another token comes.
@@ -239,6 +322,10 @@ class Guard {
   std::vector<int> lines_;
   std::size_t at_ = 0;
   bool line_start_ = true;
+  bool in_directive_ = false;
+  bool in_pragma_ = false;
+  bool lines_named_ = false;
+  std::size_t literal_end_ = std::string::npos;  // where the last literal ended
   std::string joined_;
 };
 

@@ -120,6 +120,61 @@ TEST(SourceGuard, CppHoldsNoAssemblyText) {
   EXPECT_TRUE(check_self_contained("asm volatile(\"bar.sync 0;\");\n", Includes::none).ok());
 }
 
+// Compilers quote lines of the file that #line names, and write some names into the assembly as they are.
+TEST(SourceGuard, NamesNoOtherFileAndNothingForTheAssembler) {
+  for (const char* source :
+       {"#line 1 \"/etc/passwd\"\n", "#line 1 \"x.cpp\"\n#line 1 \"/etc/passwd\"\n", "%:line 1 \"/etc/passwd\"\n",
+        "#li\\\nne 1 \"/etc/passwd\"\n", "# /**/ line 1 \"/etc/passwd\"\n", "#line 1 \"\\x2f\"\n", "#line 7\n",
+        "#define F 1 \"/etc/passwd\"\n#line F\n", "# 1 \"/etc/passwd\"\n", "%: 1 \"/etc/passwd\" 1 3\n",
+        "#line 1 \"x.cpp\"\n# 1 \"y.cpp\"\n", "#ident \"x\"\n", "#sccs \"x\"\n", "#pragma extern_prefix \"x\"\n"}) {
+    EXPECT_FALSE(check_self_contained(source, Includes::none).ok()) << source;
+    EXPECT_FALSE(check_self_contained(source, Includes::system).ok()) << source;
+  }
+  for (const char* source :
+       {"#define P(x, y) x%:%:y\nP(as, m)(\".include\");\n", "%:define P(x, y) x%:\\\n%:y\n",
+        "__attribute__((section(\"x\\n.include\"))) int a;\n", "[[gnu::section(\"x\")]] int a;\n",
+        "[[using gnu: __section__(\"x\")]] int a;\n", "#define S section\n__attribute__((S(\"x\"))) int a;\n",
+        "__attribute__((ali\\\nas(\"x\"))) int a();\n", "void f() __attribute__((alias(\"x\")));\n",
+        "__attribute__((symver(\"x\"))) void f() {}\n", "__attribute__((sect\\u0069on(\"x\"))) int a;\n",
+        "#define volatile (\".include\"); g\nvoid f() { asm volatile(\"\"); }\n", "__CONCAT(as, m)(\".include\");\n",
+        "int f() __REDIRECT(f, (), x; .include);\n"}) {
+    const Status status = check_self_contained(source, Includes::system);
+    ASSERT_FALSE(status.ok()) << source;
+    EXPECT_NE(status.error().message.find("line "), std::string::npos);
+  }
+  const Status digraph = check_self_contained("#define P(x, y) x%:%:y\n", Includes::system);
+  EXPECT_NE(digraph.error().message.find("%:%:"), std::string::npos);
+  for (const char* source :
+       {"#define A 1\n#line 1 \"mine-2.cpp\"\nint a;\n", "#\n# // nothing\n#if 1\n#elif 0\n#endif\n",
+        "#pragma GCC unroll 4\nint a = 4 % 3;\n", "int sections, aliases;\n"}) {
+    const Status status = check_self_contained(source, Includes::system);
+    EXPECT_TRUE(status.ok()) << source << (status.ok() ? "" : status.error().message);
+  }
+}
+
+// What one reader takes for text, another may take for code.
+TEST(SourceGuard, HidesNothingInNumbersCommentsAndLiterals) {
+  const std::string hidden = "asm(\".include\");";
+  for (const std::string& source :
+       {"int a = 1'0; " + hidden + " // '\n", "#define I(x)\nI(1.R\"(\") " + hidden + " //)\"\n",
+        "I(1e+R\"(\") " + hidden + " //)\"\n", "I(\"a\"R\"(\") " + hidden + " //)\"\n",
+        "int a = 1'; " + hidden + " // '\n", "I(\xc3\xa9R\"(\") " + hidden + " //)\"\n",
+        "#pragma x // /*\n" + hidden + " /* */\n", "#pragma x //*\n" + hidden + " /* */\n",
+        "#pragma x \"/*\"\n" + hidden + " /* \" */\n", "const char* s = R\"()\\\n\" )\"; " + hidden + "\n",
+        "#define A R\"(\n" + hidden + "\n)\"\n", "const char* s = R\" (x) \"; " + hidden + "\n",
+        "#if 0\nR\"(\n#endif\n" + hidden + "\n)\"\n", "#if 0\nR\"(\n%:endif\n" + hidden + "\n)\"\n"}) {
+    EXPECT_FALSE(check_self_contained(source, Includes::system).ok()) << source;
+  }
+  for (const char* source : {"int n = 1'000'000; double x = 1e-3, y = .5e+2, z = 0x1p-3; int m = 0xE + 1;\n",
+                             "const char* s = R\"x(a\n b)x\";\n",
+                             "// gr\xc3\xb6\xc3\x9f"
+                             "er\nconst char* s = \"\xc3\xa9\";\n",
+                             "auto s = \"a\"_x; auto t = \"b\" R\"(c)\";\n"}) {
+    const Status status = check_self_contained(source, Includes::system);
+    EXPECT_TRUE(status.ok()) << source << (status.ok() ? "" : status.error().message);
+  }
+}
+
 TEST(SourceGuard, NamesTheLine) {
   const Status status = check_self_contained("int a;\n\\\n\n#include <x>\n", Includes::none);
   ASSERT_FALSE(status.ok());
