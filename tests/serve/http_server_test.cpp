@@ -39,9 +39,13 @@ class Echo final : public HttpHandler {
   }
   HttpResponse refuse(int status, const std::string& reason) override { return {status, reason}; }
 
-  void release(std::size_t count) {
+  void wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return held_.size() >= count; });
+    EXPECT_TRUE(changed_.wait_for(lock, 60s, [&] { return held_.size() >= count; })) << "no request came";
+  }
+  void release(std::size_t count) {
+    wait_for(count);
+    const std::lock_guard lock(mutex_);
     for (const Reply& reply : held_) reply({200, "late"});
     held_.clear();
   }
@@ -219,10 +223,13 @@ TEST_F(HttpServerTest, ClientsThatGoAwayCostNothing) {
     Client client(port());
     client.send(Client::request("GET", "/a").substr(0, static_cast<std::size_t>(i)));
   }
+  // Until they are gone, which are accepted in their order, the next one is turned away.
+  for (int i = 0; i < 500 && Client(port()).ask("GET", "/alive").status != 200; ++i) std::this_thread::sleep_for(10ms);
+  wait_for_connections(0);
   {
     Client client(port());
     client.send(Client::request("GET", "/slow"));
-    std::this_thread::sleep_for(50ms);
+    echo_.wait_for(1);
   }
   echo_.release(1);
   wait_for_connections(0);
