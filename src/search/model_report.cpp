@@ -88,13 +88,7 @@ ModelReportRow summarize(std::string_view bucket, const std::vector<const Case*>
 std::vector<model::Measured> measured_times(const ReplayTable& table, const Problem& problem) {
   std::vector<model::Measured> measured;
   for (const Recipe& recipe : table.recipes(problem)) {
-    const Verdict verdict = table.lookup(problem, recipe);
-    if (const auto* accepted = verdict.accepted()) {
-      measured.push_back({recipe, accepted->measurement.cold.median_us});
-    } else if (const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome);
-               slow != nullptr && slow->time_us > 0) {
-      measured.push_back({recipe, slow->time_us});
-    }
+    if (const auto time_us = right_time_us(table.lookup(problem, recipe))) measured.push_back({recipe, *time_us});
   }
   return measured;
 }

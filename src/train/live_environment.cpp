@@ -64,11 +64,7 @@ class LiveEnvironment : public Environment {
       if (const auto* failed = std::get_if<verdict::Failed>(&trial.verdict.outcome))
         return environment_error(failed->reason);
       if (const Status status = keep(problem, trial); !status) return status.error();
-      Measured measured{std::string(trial.verdict.kind()), std::nullopt, 0};
-      if (const auto* accepted = trial.verdict.accepted()) measured.time_us = accepted->measurement.cold.median_us;
-      // A kernel that is stopped for being slow has passed all gates.
-      const auto* slow = std::get_if<verdict::TooSlow>(&trial.verdict.outcome);
-      if (slow != nullptr && slow->time_us > 0) measured.time_us = slow->time_us;
+      Measured measured{std::string(trial.verdict.kind()), right_time_us(trial.verdict), 0};
       for (const GateResult& gate : trial.verdict.gates) {
         if (!gate.gate.starts_with("bound/")) continue;
         if (gate.worst_error > measured.difference) measured.difference = gate.worst_error;

@@ -9,15 +9,8 @@ namespace warpsmith::train {
 
 namespace {
 
-// A kernel that is stopped for being slow has passed all gates.
-std::optional<double> time_if_known(const verdict::TooSlow& slow) {
-  return slow.time_us > 0 ? std::optional(slow.time_us) : std::nullopt;
-}
-
 Measured to_measured(const Verdict& verdict) {
-  Measured measured{std::string(verdict.kind()), std::nullopt, 0};
-  if (const auto* accepted = verdict.accepted()) measured.time_us = accepted->measurement.cold.median_us;
-  if (const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome)) measured.time_us = time_if_known(*slow);
+  Measured measured{std::string(verdict.kind()), right_time_us(verdict), 0};
   for (const GateResult& gate : verdict.gates) measured.difference = std::max(measured.difference, gate.worst_error);
   return measured;
 }

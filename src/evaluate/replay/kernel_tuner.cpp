@@ -80,11 +80,8 @@ Result<nlohmann::json> kernel_tuner_cache(const ReplayTable& table, const Proble
       if (seen[i].insert(text_of(value)).second) parameters[columns[i].name].push_back(value);
     }
     const Verdict verdict = table.lookup(problem, recipe);
-    const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome);
-    if (const auto* accepted = verdict.accepted()) {
-      entry["time"] = accepted->measurement.cold.median_us / 1e3;
-    } else if (slow != nullptr && slow->time_us > 0) {
-      entry["time"] = slow->time_us / 1e3;
+    if (const auto time_us = right_time_us(verdict)) {
+      entry["time"] = *time_us / 1e3;
     } else {
       entry["time"] = error_mark(verdict.kind());
     }

@@ -261,4 +261,10 @@ std::size_t ReplayTable::size() const {
   return entries;
 }
 
+std::optional<double> right_time_us(const Verdict& verdict) {
+  if (const auto* accepted = verdict.accepted()) return accepted->measurement.cold.median_us;
+  const auto* slow = std::get_if<verdict::TooSlow>(&verdict.outcome);
+  return slow != nullptr && slow->time_us > 0 ? std::optional(slow->time_us) : std::nullopt;
+}
+
 }  // namespace warpsmith

@@ -89,6 +89,10 @@ class ReplayTable {
   std::string spaces_digest_;
 };
 
+// The cold time of a kernel that passed the gates, us: of an accepted one, or of one that was stopped for being slow
+// where its time is known.
+std::optional<double> right_time_us(const Verdict& verdict);
+
 // Which of an archive's scopes to export.
 struct ReplaySelection {
   std::string machine;  // Machine::id()
