@@ -128,7 +128,7 @@ def main():
     if arguments.out.exists():
         with arguments.out.open() as lines:
             rows = list(csv.DictReader(lines))
-    others = {row["model"] for row in rows} - {digest(arguments.model)}
+    others = {row.get("model") for row in rows} - {digest(arguments.model)}
     if others:
         print(f"cpu_policy: {arguments.out} has rows of model {others.pop()}, and {arguments.model} is "
               f"{digest(arguments.model)}; give another --out", file=sys.stderr)
