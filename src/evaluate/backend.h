@@ -29,6 +29,7 @@ struct CheckReport {
   double worst_error = 0;  // error over allowed error, largest
   std::int64_t bad = 0;    // number of bad elements
   Precision precision{};   // of a C that was judged; means something on N(0,1) data
+  bool strayed = false;    // memory was written that is not the candidate's: nothing in this process is to be trusted
 };
 
 // One run of the candidate as a gate asks for it.

@@ -321,6 +321,7 @@ Status Survey::check_outputs(const std::vector<TimingSubject>& subjects) {
       hooks_.poisoned();
       return outputs.error();
     }
+    if (outputs->strayed) hooks_.poisoned();
     const Held* one = held(subject.name);
     if (one == nullptr) {
       if (outputs->passed) continue;

@@ -248,6 +248,7 @@ class Worker {
     if (!timed) return crash(timed.error());
     const auto outputs = backend_.check_timed_outputs(0);
     if (!outputs) return crash(outputs.error());
+    if (outputs->strayed) poisoned();
     std::erase_if(verdict.gates, [](const GateResult& gate) { return gate.gate == kTimedOutputs; });  // of screening
     if (!record_timed_outputs(*outputs, verdict.gates)) {
       verdict.outcome = verdict::Wrong{verdict.gates.back()};
@@ -393,6 +394,7 @@ class Worker {
         report.crash = outputs.error().message;
         return ok_status();
       }
+      if (outputs->strayed) poisoned();
       if (subject.number == 0 && plan.mode == TimingMode::cuda_l2) continue;  // its criterion is another
       if (subject.number == 0) {
         if (!record_timed_outputs(*outputs, report.gates)) return ok_status();

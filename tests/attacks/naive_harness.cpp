@@ -303,13 +303,14 @@ class Harness {
 
   std::int64_t count(int rows, int columns) const { return static_cast<std::int64_t>(rows) * columns; }
 
-  // One or several sets of operands, side by side in memory.
+  // One or several sets of operands, side by side in memory, or with memory that nobody uses between the As and the Bs.
   void make_operands() {
     NaiveRandom random;
     const auto a = naive_operand(data(), count(sizes_.m, sizes_.k), random);
     const auto b = naive_operand(data(), count(sizes_.k, sizes_.n), random);
     sets_.assign(static_cast<std::size_t>(options_.integer("sets", 1)), {});
     for (Operands& set : sets_) set.a = upload(a);
+    if (const int apart = options_.integer("apart", 0); apart > 0) pool_.take(apart / 2);
     for (Operands& set : sets_) set.b = upload(b);
   }
   std::uint16_t* upload(const std::vector<std::uint16_t>& values) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <random>
 
+#include "evaluate/cuda/device_work.h"
 #include "evaluate/gates.h"
 
 namespace warpsmith::audit {
@@ -71,6 +72,7 @@ class CandidateSubject final : public TimedSubject {
     times.calls = calls;
     if (gone_) return times;
     bench_.shared.poison_timed(kPoison);
+    cuda::scrub_shared_memory(bench_.machine.units, bench_.machine.smem_bytes_per_block, bench_.stream);
     if (mode.cold) {
       bench_.timer.flush_l2();
     } else {

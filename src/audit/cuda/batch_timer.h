@@ -16,6 +16,7 @@
 #include "evaluate/cuda/graph_timer.h"
 #include "evaluate/cuda/reference.h"
 #include "evaluate/cuda/timing_operands.h"
+#include "problem/machine.h"
 
 namespace warpsmith::audit {
 
@@ -45,6 +46,7 @@ class TimedSubject {
 };
 
 struct TimingBench {
+  const Machine& machine;
   const Problem& problem;
   SharedOperands& shared;
   cuda::TimingOperands& operands;

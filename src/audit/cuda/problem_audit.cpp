@@ -348,7 +348,8 @@ class ProblemAudit {
     stage("baselines");
     const auto baselines = open_baselines(bench);
     stage("timing");
-    const TimingBench timing{report_.problem, bench.shared, bench.operands, device_.timer, device_.stream};
+    const TimingBench timing{device_.machine, report_.problem, bench.shared,
+                             bench.operands,  device_.timer,   device_.stream};
     std::vector<std::unique_ptr<TimedSubject>> owned;
     owned.push_back(make_candidate_subject(timing, host));
     for (const auto& one : baselines) owned.push_back(make_baseline_subject(timing, *one));

@@ -31,7 +31,7 @@ class CudaBackend final : public Backend {
         machine_(describe_device(device)),
         clocks_(device),
         stream_(make_stream()),
-        baseline_workspace_(kBaselineWorkspaceBytes),
+        baseline_workspace_(kBaselineWorkspaceBytes, Contents::changing),
         timer_(stream_.get(), machine_.l2_bytes) {
     check(cublasCreate(cublas_.out()), "cublasCreate");
     check(cublasLtCreate(cublaslt_.out()), "cublasLtCreate");

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "evaluate/cuda/driver.h"
 
 namespace warpsmith::cuda {
@@ -24,6 +26,49 @@ bool is_environment(int status) {
     default:
       return false;
   }
+}
+
+constexpr std::size_t kPageBytes = 2 << 20;  // what the device maps at once
+
+// The watched part of every living buffer, by the buffer's address.
+class Registry {
+ public:
+  struct Watched {
+    void* begin = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  void add(void* buffer, Watched watched) {
+    const std::lock_guard lock(mutex_);
+    watched_[buffer] = watched;
+    ++version_;
+  }
+  void remove(void* buffer) {
+    const std::lock_guard lock(mutex_);
+    version_ += watched_.erase(buffer);
+  }
+  std::map<void*, std::size_t> list() {
+    const std::lock_guard lock(mutex_);
+    std::map<void*, std::size_t> ranges;
+    for (const auto& [buffer, watched] : watched_) {
+      if (watched.bytes > 0) ranges[watched.begin] = watched.bytes;
+    }
+    return ranges;
+  }
+  std::uint64_t version() {
+    const std::lock_guard lock(mutex_);
+    return version_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, Watched> watched_;
+  std::uint64_t version_ = 0;
+};
+
+Registry& registry() {
+  static auto& registry = *new Registry();  // outlives every buffer
+  return registry;
 }
 
 }  // namespace
@@ -65,9 +110,25 @@ Event make_event() {
   return event;
 }
 
-DeviceBuffer::DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
-  if (bytes > 0) check(cudaMalloc(memory_.out(), bytes), "cudaMalloc");
+DeviceBuffer::DeviceBuffer(std::size_t bytes, Contents contents) : bytes_(bytes) {
+  if (bytes == 0) return;
+  if (contents == Contents::unwatched) {
+    check(cudaMalloc(memory_.out(), bytes), "cudaMalloc");
+    return;
+  }
+  const std::size_t mapped = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  check(cudaMalloc(memory_.out(), mapped), "cudaMalloc");
+  const std::size_t begin = contents == Contents::lasting ? 0 : (bytes + 7) / 8 * 8;
+  registry().add(memory_.get(), {as<std::byte>(begin), mapped - begin});
 }
+
+cudaError_t DeviceBuffer::release(void* memory) {
+  registry().remove(memory);
+  return cudaFree(memory);
+}
+
+std::map<void*, std::size_t> watched_memory() { return registry().list(); }
+std::uint64_t watched_memory_version() { return registry().version(); }
 
 Graph end_capture(cudaStream_t stream) {
   Graph graph;

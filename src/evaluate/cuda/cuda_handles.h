@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -77,11 +78,18 @@ using MatmulPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPrefer
 Stream make_stream();
 Event make_event();
 
-// Device memory.
+// What MemoryWatch takes to be fixed while candidates are timed.
+enum class Contents {
+  lasting,    // everything, to the end of the buffer's pages
+  changing,   // what lies behind the bytes that were asked for; those are written
+  unwatched,  // nothing. The buffer has no byte more than was asked for, and a sanitizer sees accesses beyond
+};
+
+// Device memory: pages of its own, unless it is unwatched.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  explicit DeviceBuffer(std::size_t bytes);
+  explicit DeviceBuffer(std::size_t bytes, Contents contents = Contents::lasting);
 
   void* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }
@@ -91,9 +99,16 @@ class DeviceBuffer {
   }
 
  private:
-  Owner<void*, &cudaFree> memory_;
-  std::size_t bytes_ = 0;
+  static cudaError_t release(void* memory);
+
+  Owner<void*, &DeviceBuffer::release> memory_;
+  std::size_t bytes_ = 0;  // that were asked for
 };
+
+// Where watched memory of living buffers begins, and its bytes, a multiple of 8. Of this process, whatever the device.
+std::map<void*, std::size_t> watched_memory();
+// Changes whenever the map does.
+std::uint64_t watched_memory_version();
 
 // The graph of what was queued on a capturing stream.
 Graph end_capture(cudaStream_t stream);

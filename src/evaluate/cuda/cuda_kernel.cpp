@@ -9,6 +9,7 @@
 
 #include "codegen/tensor_map_codes.h"
 #include "compile/cubin.h"
+#include "evaluate/cuda/device_work.h"
 
 namespace warpsmith::cuda {
 
@@ -70,11 +71,20 @@ CudaKernel::CudaKernel(const std::string& cubin, CudaLaunch launch, ElementType 
 
 CudaKernel::~CudaKernel() { driver().module_unload(module_); }
 
-CudaKernel::Function CudaKernel::prepare(const KernelLaunch& kernel) const {
+CudaKernel::Function CudaKernel::prepare(const KernelLaunch& kernel) {
   Function function;
   const CUresult found = driver().module_get_function(&function.handle, module_, kernel.entry.c_str());
   if (found != CUDA_SUCCESS) check(found, fmt::format("cuModuleGetFunction({})", kernel.entry).c_str());
   check_parameters(kernel, function.handle);
+  int local_bytes = 0;
+  check(driver().function_get_attribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function.handle),
+        "cuFuncGetAttribute");
+  if (local_bytes > kMostLocalBytes) {
+    throw CudaError(fmt::format("{} has {} bytes of local memory a thread; at most {} are allowed", kernel.entry,
+                                local_bytes, kMostLocalBytes),
+                    false);
+  }
+  uses_local_memory_ = uses_local_memory_ || local_bytes > 0;
   const int cluster_blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
   if (kernel.dynamic_smem_bytes > 0) {
     check(driver().function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

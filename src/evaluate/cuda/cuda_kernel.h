@@ -31,6 +31,8 @@ class CudaKernel {
   // pointer to an operand may have an offset, as pointers to the workspace have.
   void launch(const OperandSet& operands, void* workspace, bool pdl, cudaStream_t stream);
   const CudaLaunch& descriptor() const { return launch_; }
+  // Some kernel has memory of each thread's own, which no launch clears.
+  bool uses_local_memory() const { return uses_local_memory_; }
 
   ModuleGlobals& globals() { return globals_; }
   const ModuleGlobals& globals() const { return globals_; }
@@ -57,7 +59,7 @@ class CudaKernel {
     std::size_t operator()(const CallKey& key) const;
   };
 
-  Function prepare(const KernelLaunch& kernel) const;
+  Function prepare(const KernelLaunch& kernel);
   void check_parameters(const KernelLaunch& kernel, CUfunction function) const;
   CUtensorMap encode(const TensorMap& map, const OperandSet& operands) const;
   void write_value(const KernelArgument& argument, const OperandSet& operands, void* workspace, std::byte* out) const;
@@ -68,6 +70,7 @@ class CudaKernel {
   ElementType element_;
   CUmodule module_ = nullptr;
   std::vector<Function> functions_;  // as launch_.kernels
+  bool uses_local_memory_ = false;
   ModuleGlobals globals_;
   std::unordered_map<CallKey, Parameters, HashCallKey> prepared_;
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxBlocks = 4096;
+constexpr std::int64_t kWordsAThread = 16;  // of a range that is hashed, at least
 constexpr unsigned long long kNone = ~0ULL;
 
 int blocks_for(std::int64_t items) {
@@ -128,8 +129,16 @@ __global__ void sample_kernel(InputSpec spec, const double* c64, const double* m
   }
 }
 
+// Whole words of four elements, and those before and behind them.
 __global__ void pattern_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern) {
-  for (std::int64_t i = first_item(); i < count; i += item_step()) out[i] = pattern;
+  const auto misplaced = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out) / 2 % 4);
+  const std::int64_t before = misplaced == 0 ? 0 : 4 - misplaced, head = before < count ? before : count;
+  const std::int64_t words = (count - head) / 4;
+  const unsigned long long word = 0x0001000100010001ULL * pattern;
+  auto* first_word = reinterpret_cast<unsigned long long*>(out + head);
+  for (std::int64_t i = first_item(); i < words; i += item_step()) first_word[i] = word;
+  for (std::int64_t i = first_item(); i < head; i += item_step()) out[i] = pattern;
+  for (std::int64_t i = head + 4 * words + first_item(); i < count; i += item_step()) out[i] = pattern;
 }
 
 __global__ void equal_kernel(const std::uint16_t* values, std::int64_t count, std::uint16_t pattern, bool equal,
@@ -274,10 +283,27 @@ __global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint
 }
 
 // NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
+__global__ void range_hash_kernel(HashRanges ranges, std::uint64_t key, unsigned long long* hashes) {
+  const std::uint64_t* words = ranges.words[blockIdx.y];
+  const std::int64_t count = ranges.counts[blockIdx.y];
+  unsigned long long sum = 0;
+  for (std::int64_t i = first_item(); i < count; i += item_step()) {
+    sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(i + 1)) ^ words[i]);
+  }
+  add_warps(hashes + blockIdx.y, sum);
+}
+
 __global__ void scrub_kernel(int words) {
   extern __shared__ unsigned shared_words[];
   volatile unsigned* out = shared_words;
   for (int i = threadIdx.x; i < words; i += blockDim.x) out[i] = 0x7fab7fabU;
+}
+
+// Two blocks a multiprocessor hold all threads that it can run, each with the largest frame.
+__global__ void __launch_bounds__(1024, 2) scrub_local_kernel() {
+  constexpr int kWords = kMostLocalBytes / 4;
+  volatile unsigned words[kWords];
+  for (int i = 0; i < kWords; ++i) words[(i + threadIdx.x) % kWords] = 0x7fab7fabU;
 }
 
 __global__ void idle_kernel() {}
@@ -378,7 +404,7 @@ void count_bad_references(const InputSpec& spec, const double* c64, const double
 }
 
 void set_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, cudaStream_t stream) {
-  pattern_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern);
+  pattern_kernel<<<blocks_for((count + 3) / 4), kThreads, 0, stream>>>(out, count, pattern);
   check(cudaGetLastError(), "pattern_kernel");
 }
 
@@ -441,11 +467,25 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
 
 // A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last
 // multiprocessor has got its first.
+void hash_ranges(const HashRanges& ranges, std::uint64_t key, unsigned long long* hashes, cudaStream_t stream) {
+  std::int64_t longest = 1;
+  for (int i = 0; i < ranges.count; ++i) longest = ranges.counts[i] > longest ? ranges.counts[i] : longest;
+  const dim3 grid(static_cast<unsigned>(blocks_for((longest + kWordsAThread - 1) / kWordsAThread)),
+                  static_cast<unsigned>(ranges.count));
+  range_hash_kernel<<<grid, kThreads, 0, stream>>>(ranges, key, hashes);
+  check(cudaGetLastError(), "range_hash_kernel");
+}
+
 void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream) {
   const auto bytes = static_cast<int>(smem_bytes);
   check(cudaFuncSetAttribute(scrub_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "cudaFuncSetAttribute");
   scrub_kernel<<<2 * multiprocessors, 1024, smem_bytes, stream>>>(bytes / 4);
   check(cudaGetLastError(), "scrub_kernel");
+}
+
+void scrub_local_memory(int multiprocessors, cudaStream_t stream) {
+  scrub_local_kernel<<<2 * multiprocessors, 1024, 0, stream>>>();
+  check(cudaGetLastError(), "scrub_local_kernel");
 }
 
 void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream) {

@@ -125,6 +125,16 @@ WARPSMITH_HOST_DEVICE inline Expected expected_element(const InputSpec& spec, co
 void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t skip_begin, std::int64_t skip_end,
                std::uint64_t key, unsigned long long* hash, cudaStream_t stream);
 
+// Device memory in pieces of whole words.
+struct HashRanges {
+  static constexpr int kMost = 128;
+  const std::uint64_t* words[kMost] = {};
+  std::int64_t counts[kMost] = {};
+  int count = 0;
+};
+// Adds a keyed hash of places and values of each range to hashes[0], hashes[1] ..
+void hash_ranges(const HashRanges& ranges, std::uint64_t key, unsigned long long* hashes, cudaStream_t stream);
+
 // The pattern in the holes of count elements, the rest as it is.
 void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,
                      cudaStream_t stream);
@@ -132,6 +142,9 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
 // Fills the shared memory of every multiprocessor with NaN, so that no launch finds what an earlier one left there.
 // smem_bytes: the largest that one block may have.
 void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream);
+// The same of the local memory of every thread that the device can run at once, as far as a candidate may have any.
+constexpr int kMostLocalBytes = 4096;
+void scrub_local_memory(int multiprocessors, cudaStream_t stream);
 
 // Keeps the stream busy until *opened, in host memory that the device can read, is `ticket`, or for `longest_us`.
 void hold_stream_until(const unsigned* opened, unsigned ticket, double longest_us, cudaStream_t stream);

@@ -35,6 +35,7 @@ DriverFunctions find_all() {
   find(functions.module_unload, "cuModuleUnload");
   find(functions.module_get_function, "cuModuleGetFunction");
   find(functions.module_get_global, "cuModuleGetGlobal");
+  find(functions.function_get_attribute, "cuFuncGetAttribute");
   find(functions.function_set_attribute, "cuFuncSetAttribute");
   find(functions.function_parameter, "cuFuncGetParamInfo");
   find(functions.launch_kernel, "cuLaunchKernelEx");

@@ -11,6 +11,7 @@ struct DriverFunctions {
   decltype(&cuModuleUnload) module_unload;
   decltype(&cuModuleGetFunction) module_get_function;
   decltype(&cuModuleGetGlobal) module_get_global;
+  decltype(&cuFuncGetAttribute) function_get_attribute;
   decltype(&cuFuncSetAttribute) function_set_attribute;
   decltype(&cuFuncGetParamInfo) function_parameter;
   decltype(&cuLaunchKernelEx) launch_kernel;

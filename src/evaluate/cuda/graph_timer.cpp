@@ -45,7 +45,7 @@ void demand_kernels_alone(const Graph& graph, std::size_t kernels) {
 GraphTimer::GraphTimer(cudaStream_t stream, std::int64_t l2_bytes)
     : stream_(stream),
       flush_(static_cast<std::size_t>(std::max<std::int64_t>(kFlushFactor * l2_bytes, 1 << 20)) / 16 * 16),
-      sink_(sizeof(unsigned)),
+      sink_(sizeof(unsigned), Contents::changing),
       start_(make_event()),
       stop_(make_event()) {
   check(cudaMemsetAsync(flush_.data(), 0x5a, flush_.bytes(), stream_), "cudaMemsetAsync");
@@ -109,13 +109,14 @@ ArmedGraph GraphTimer::arm(LaunchOnSet launch, int launches, bool cold, std::siz
 }
 
 double GraphTimer::replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison,
-                          const std::function<void()>& restore) {
-  operands.poison(0, graph.launches, poison);
+                          const Cleaning& cleaning) {
+  operands.poison_all(graph.launches, poison);
+  if (cleaning.wipe) cleaning.wipe();
   if (!graph.cold) {
     graph.launch(0, 0, stream_);  // fetches A and B again
     operands.poison(0, 1, poison);
   }
-  return replay(graph, restore);
+  return replay(graph, cleaning.restore);
 }
 
 double GraphTimer::replay(const ArmedGraph& graph, const std::function<void()>& restore) {

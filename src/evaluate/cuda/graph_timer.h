@@ -26,6 +26,12 @@ struct ArmedGraph {
   int inputs_of(int index) const { return cold ? order[static_cast<std::size_t>(index)] : 0; }
 };
 
+// What is queued so that no launch finds what an earlier one kept. Either may be empty.
+struct Cleaning {
+  std::function<void()> wipe;     // once, however much it pulls through L2
+  std::function<void()> restore;  // after the launch that fetches warm operands, too: touches little memory
+};
+
 class GraphTimer {
  public:
   GraphTimer(cudaStream_t stream, std::int64_t l2_bytes);
@@ -38,10 +44,9 @@ class GraphTimer {
   // Precondition: launches <= number of sets.
   ArmedGraph arm(LaunchOnSet launch, int launches, bool cold, std::size_t kernels);
 
-  // One replay; microseconds per launch. Before it every C that it writes holds `poison`, `restore` (may be empty) has
-  // queued whatever else must be as it was, and operands are out of L2 (cold) or in it (warm).
-  double replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison,
-                const std::function<void()>& restore);
+  // One replay; microseconds per launch. Before it every C holds `poison`, what `cleaning` says is clean, and operands
+  // are out of L2 (cold) or in it (warm).
+  double replay(const ArmedGraph& graph, TimingOperands& operands, std::uint16_t poison, const Cleaning& cleaning);
 
   // The same of outputs that the caller has poisoned, on cold operands.
   double replay(const ArmedGraph& graph, const std::function<void()>& restore);

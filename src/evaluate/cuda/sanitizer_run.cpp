@@ -46,7 +46,7 @@ std::vector<std::uint16_t> stored_b(const Problem& problem, const InputSpec& spe
 
 cuda::DeviceBuffer on_device(const std::vector<std::uint16_t>& values) {
   const std::size_t bytes = values.size() * sizeof(std::uint16_t);
-  cuda::DeviceBuffer buffer(bytes);
+  cuda::DeviceBuffer buffer(bytes, cuda::Contents::unwatched);
   cuda::check(cudaMemcpy(buffer.data(), values.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
   return buffer;
 }
@@ -59,10 +59,11 @@ void launch_alone(const Problem& problem, const std::string& cubin, const CudaLa
       problem.scaled()
           ? on_device(stored(problem.m, problem.n, problem.c_ld(),
                              [&](std::int64_t row, std::int64_t column) { return input_c(spec, row, column); }))
-          : cuda::DeviceBuffer(static_cast<std::size_t>(problem.c_extent()) * sizeof(std::uint16_t));
+          : cuda::DeviceBuffer(static_cast<std::size_t>(problem.c_extent()) * sizeof(std::uint16_t),
+                               cuda::Contents::unwatched);
   cuda::DeviceBuffer workspace;
   if (launch.workspace_bytes > 0) {
-    workspace = cuda::DeviceBuffer(static_cast<std::size_t>(launch.workspace_bytes));
+    workspace = cuda::DeviceBuffer(static_cast<std::size_t>(launch.workspace_bytes), cuda::Contents::unwatched);
     if (launch.zero_workspace) {
       cuda::check(cudaMemset(workspace.data(), 0, workspace.bytes()), "cudaMemset");
     }

@@ -34,7 +34,7 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   const double for_references = share(kReferenceShare, 2.0 * sizeof(double) * static_cast<double>(c));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
   count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
-  c_ = allocate(c, Spacing::dense);
+  c_ = allocate(c, Spacing::dense, Contents::changing);
   for (int set = 0; set < count_; ++set) {
     const InputSpec spec{InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(set)),
                          problem.m,         problem.n,
@@ -43,7 +43,7 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   }
 }
 
-TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing spacing) const {
+TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing spacing, Contents contents) const {
   Stack stack;
   stack.stride = align(elements);
   const std::int64_t bytes = stack.stride * static_cast<std::int64_t>(sizeof(std::uint16_t));
@@ -56,7 +56,7 @@ TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing sp
     stack.offsets.push_back(end * stack.stride);
     end += scattered ? gap(generator) : 1;
   }
-  stack.memory = DeviceBuffer(static_cast<std::size_t>(end * bytes));
+  stack.memory = DeviceBuffer(static_cast<std::size_t>(end * bytes), contents);
   return stack;
 }
 
@@ -69,7 +69,7 @@ const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major)
       stored_as(problem_, is_a ? (k_major ? Layout::nn : Layout::nt) : (k_major ? Layout::tn : Layout::nn));
   const std::int64_t elements = is_a ? stored.a_extent() : stored.b_extent();
   const std::int64_t ld = is_a ? stored.a_ld() : stored.b_ld();
-  Stack made = allocate(elements, Spacing::scattered);
+  Stack made = allocate(elements, Spacing::scattered, Contents::lasting);
   for (int set = 0; set < count_; ++set) {
     if (!problem_.packed()) set_pattern(made.at(set), elements, kGap, stream_);
     fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_, ld);
@@ -97,6 +97,15 @@ Judging TimingOperands::judging() const {
 
 void TimingOperands::poison(int first, int sets, std::uint16_t pattern) {
   set_pattern(c_.at(first), c_.stride * sets, pattern, stream_);
+  fill_old_outputs(first, sets);
+}
+
+void TimingOperands::poison_all(int sets, std::uint16_t pattern) {
+  set_pattern(c_.memory.as<std::uint16_t>(), static_cast<std::int64_t>(c_.memory.bytes() / 2), pattern, stream_);
+  fill_old_outputs(0, sets);
+}
+
+void TimingOperands::fill_old_outputs(int first, int sets) {
   if (!problem_.scaled()) return;
   for (int set = first; set < first + sets; ++set) {
     fill_output(reference(0).spec, problem_.c_ld(), c_.at(set), stream_);

@@ -31,6 +31,8 @@ class TimingOperands {
   // C of `sets` sets, from set `first` on, holds `pattern` afterwards; of a scaled problem, what input_c() says of set
   // 0.
   void poison(int first, int sets, std::uint16_t pattern);
+  // The same of the first `sets`; and `pattern` lies in all others and between them, so that no result is kept there.
+  void poison_all(int sets, std::uint16_t pattern);
 
  private:
   // One matrix of every set, in one allocation.
@@ -43,8 +45,9 @@ class TimingOperands {
   enum class Spacing { dense, scattered };
   // Scattered: no set has another one stride before or behind it, so that no launch can guess where the next one's
   // operands lie and fetch them ahead.
-  Stack allocate(std::int64_t elements, Spacing spacing) const;
+  Stack allocate(std::int64_t elements, Spacing spacing, Contents contents) const;
   const Stack& filled(Matrix matrix, bool k_major);
+  void fill_old_outputs(int first, int sets);  // of a scaled problem
 
   Problem problem_;
   cudaStream_t stream_;

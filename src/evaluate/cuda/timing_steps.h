@@ -17,6 +17,7 @@
 #include "evaluate/cuda/cuda_kernel.h"
 #include "evaluate/cuda/device_work.h"
 #include "evaluate/cuda/graph_timer.h"
+#include "evaluate/cuda/memory_watch.h"
 #include "evaluate/cuda/reference.h"
 #include "evaluate/cuda/timing_operands.h"
 
@@ -75,6 +76,7 @@ class TimingSteps {
   void preheat(int subject);
   void ready_call(int subject, bool cold);
   double call(int subject, bool cold);
+  // Of a candidate, also whether memory that is not its own was written (CheckReport::strayed).
   CheckReport check_timed_outputs(int subject);
   // Errors on inputs of large magnitude of a candidate and, in its layout, of cuBLASLt with FP32 compute (the tuned
   // choice where it is known) and, for f16, with FP16 compute: {"layout", "ours": error_statistics(), "lt_f32",
@@ -104,8 +106,12 @@ class TimingSteps {
   LaunchOnSet launcher(int subject, bool pdl);
   LaunchOnSet launcher(Baseline& baseline);
   int launches(double batch_us, double launch_us) const;
-  // What a candidate could keep is put back; empty for baselines.
-  std::function<void()> restorer(int subject);
+  // Whatever a candidate could keep something in is put back; baselines are trusted.
+  Cleaning cleaning(int subject);
+  void wipe();
+  void restore(Contender& one);
+  // The operands of a candidate are made, and what it must not write is looked at before it runs.
+  void watch(int subject);
   double replay(const ArmedGraph& graph, int subject);
   void heat(const ArmedGraph& graph);  // where the problem is large enough, for as long as it is due
   void note_work(double us);
@@ -116,12 +122,14 @@ class TimingSteps {
   CheckReport judge_call(const Call& made, const char* where);
   void judge_set(int inputs, int output);
   CheckReport report_of_totals(int outputs, const char* where);
+  void look_for_strays(CheckReport& report);
 
   Problem problem_;
   TimingDevice device_;
   ReferenceMaker& references_;
   TimingOperands operands_;
   DeviceBuffer totals_;
+  MemoryWatch watch_;
   std::map<int, Contender> contenders_;  // subject 0, and those that were kept
   DeviceBuffer spare_workspace_;         // of the last subject 0, for the next
   std::vector<std::unique_ptr<Baseline>> baselines_;

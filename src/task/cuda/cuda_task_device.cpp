@@ -159,7 +159,7 @@ class CudaTaskDevice final : public TaskDevice {
 
   Result<double> time(bool warm) override {
     return valued<double>(
-        [&] { return timer_.replay(*graphs_[warm ? 1 : 0], [this] { kernel_->globals().restore(stream_.get()); }); });
+        [&] { return timer_.replay(*graphs_[warm ? 1 : 0], [&] { clear_what_launches_leave(warm); }); });
   }
 
   // What is written may stay in L2; what is read comes from memory, which is flushed before each batch.
@@ -175,6 +175,11 @@ class CudaTaskDevice final : public TaskDevice {
 
  private:
   std::byte* at(int slab) const { return memory_.as<std::byte>(static_cast<std::size_t>(slab * slab_bytes_)); }
+  void clear_what_launches_leave(bool keep_l2) {
+    kernel_->globals().restore(stream_.get());
+    cuda::scrub_shared_memory(machine_.units, machine_.smem_bytes_per_block, stream_.get());
+    if (kernel_->uses_local_memory() && !keep_l2) cuda::scrub_local_memory(machine_.units, stream_.get());
+  }
   void wait(const char* what) { check(cudaStreamSynchronize(stream_.get()), what); }
   void launch(int inputs, int rest, cudaStream_t stream) {
     cuda::OperandSet operands;

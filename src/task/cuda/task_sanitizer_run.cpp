@@ -45,14 +45,15 @@ void launch_alone(const Instance& instance, const CompiledSetting& setting, cons
   const auto inputs = make_inputs(instance, InputKind::normal, 1);
   std::vector<cuda::DeviceBuffer> tensors;
   for (std::size_t i = 0; i < instance.tensors.size(); ++i) {
-    cuda::DeviceBuffer& buffer = tensors.emplace_back(static_cast<std::size_t>(instance.tensors[i].bytes));
+    cuda::DeviceBuffer& buffer =
+        tensors.emplace_back(static_cast<std::size_t>(instance.tensors[i].bytes), cuda::Contents::unwatched);
     if (i < inputs.size()) {
       check(cudaMemcpy(buffer.data(), inputs[i].data(), inputs[i].size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     }
   }
   cuda::DeviceBuffer workspace;
   if (setting.workspace_bytes > 0) {
-    workspace = cuda::DeviceBuffer(static_cast<std::size_t>(setting.workspace_bytes));
+    workspace = cuda::DeviceBuffer(static_cast<std::size_t>(setting.workspace_bytes), cuda::Contents::unwatched);
     if (setting.zero_workspace) check(cudaMemset(workspace.data(), 0, workspace.bytes()), "cudaMemset");
   }
   void* base = tensors.front().data();

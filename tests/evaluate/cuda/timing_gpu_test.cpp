@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "evaluate/cuda/device_work.h"
+#include "evaluate/cuda/memory_watch.h"
 #include "evaluate/cuda/stream_gate.h"
 #include "evaluate/timing.h"
 #include "gpu_fixture.h"
@@ -62,6 +64,58 @@ TEST_F(CudaTiming, HeldWorkDoesNotWaitForTheHost) {
     EXPECT_GT(milliseconds(false), 4.5F);
     EXPECT_LT(milliseconds(true), 0.5F);
   }
+}
+
+TEST_F(CudaTiming, TheWatchSeesWritesBesideWhatMayChange) {
+  using cuda::Contents;
+  constexpr std::size_t kPage = 2 << 20;
+  const cuda::Stream stream = cuda::make_stream();
+  const cuda::DeviceBuffer lasting(1000), changing(1000, Contents::changing), unwatched(1000, Contents::unwatched);
+  cuda::MemoryWatch watch(stream.get());
+  const auto set = [&](const cuda::DeviceBuffer& buffer, std::size_t at, std::uint16_t value) {
+    cuda::set_pattern(buffer.as<std::uint16_t>(at), 1, value, stream.get());
+  };
+  const auto changed_by = [&](const cuda::DeviceBuffer& buffer, std::size_t at) {
+    set(buffer, at, 1);
+    watch.forget();
+    watch.look();
+    EXPECT_EQ(watch.changed_bytes(), 0u);
+    set(buffer, at, 2);
+    return watch.changed_bytes();
+  };
+  for (const std::size_t at : {std::size_t{0}, std::size_t{998}, std::size_t{1000}, kPage - 2}) {
+    EXPECT_EQ(changed_by(lasting, at), kPage) << at;
+    EXPECT_EQ(changed_by(changing, at), at < 1000 ? 0 : kPage - 1000) << at;
+  }
+  EXPECT_EQ(changed_by(unwatched, 0), 0u);
+  EXPECT_EQ(changed_by(lasting, 0), kPage);
+  {
+    const cuda::DeviceBuffer late(3 * kPage);
+    set(late, 2 * kPage, 1);
+    watch.look();  // takes the new one as it is; what was known stays known
+    set(late, 2 * kPage, 2);
+    EXPECT_EQ(watch.changed_bytes(), 4 * kPage);
+  }
+  EXPECT_EQ(watch.changed_bytes(), kPage) << "freed memory is nobody's";
+}
+
+// Wrong where a block finds in its shared memory what an earlier launch on these operands left; the blocks of one
+// launch all run at once.
+TEST_F(CudaTiming, SharedMemoryIsClearBeforeEveryCall) {
+  const Problem problem = test_problem("256x256x256 nn");
+  prepare("256x256x256 nn");
+  const Misdeed keeping{
+      "", "__shared__ const unsigned short* volatile kept[3000]; const bool found = kept[2999] == a; __syncthreads();",
+      "", "c[i * n + j] = found ? 0x7e00 : to_half(sum); if (threadIdx.x == 0) kept[2999] = a;"};
+  load(elementwise_candidate(problem, backend().machine(), naive_source(keeping)));
+  TimingPlan plan;
+  plan.subjects = {{0, "candidate", false}};
+  plan.mode = TimingMode::call;
+  plan.min_samples = plan.most_samples = 50;
+  plan.seconds = 0;
+  timed(plan);
+  const CheckReport outputs = backend().check_timed_outputs(0).value();
+  EXPECT_TRUE(outputs.passed) << outputs.detail;
 }
 
 // A call pays for the launch and the wait: microseconds on top of what a launch costs back to back.

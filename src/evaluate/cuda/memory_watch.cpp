@@ -1,0 +1,72 @@
+// Hashes of all watched buffers, in few launches.
+#include "evaluate/cuda/memory_watch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "evaluate/cuda/device_work.h"
+#include "evaluate/gates.h"
+
+namespace warpsmith::cuda {
+
+namespace {
+
+constexpr std::size_t kHashBytes = 4096;  // of most problems' buffers: 512
+
+}  // namespace
+
+MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed()) {}
+
+void MemoryWatch::look() {
+  if (!known_.empty() && looked_at_ == watched_memory_version()) return;
+  looked_at_ = watched_memory_version();
+  std::map<void*, std::size_t> ranges = watched_memory();
+  std::erase_if(known_, [&](const auto& seen) {  // freed since, or freed and another's now
+    const auto range = ranges.find(seen.first);
+    return range == ranges.end() || range->second != seen.second.bytes;
+  });
+  std::erase_if(ranges, [&](const auto& range) { return known_.contains(range.first); });
+  known_.merge(hashes_of(ranges));
+}
+
+std::size_t MemoryWatch::changed_bytes() {
+  std::map<void*, std::size_t> ranges = watched_memory();
+  std::erase_if(ranges, [&](const auto& range) {
+    const auto seen = known_.find(range.first);
+    return seen == known_.end() || seen->second.bytes != range.second;
+  });
+  std::size_t bytes = 0;
+  for (const auto& [begin, now] : hashes_of(ranges)) {
+    if (now.hash != known_.at(begin).hash) bytes += now.bytes;
+  }
+  return bytes;
+}
+
+std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, std::size_t>& ranges) {
+  std::map<void*, Seen> seen;
+  if (ranges.empty()) return seen;
+  const std::vector<std::pair<void*, std::size_t>> list(ranges.begin(), ranges.end());
+  const std::size_t bytes = list.size() * sizeof(unsigned long long);
+  if (hashes_.bytes() < bytes) {
+    hashes_ = {};
+    hashes_ = DeviceBuffer(std::max(bytes, kHashBytes), Contents::changing);
+  }
+  check(cudaMemsetAsync(hashes_.data(), 0, bytes, stream_), "cudaMemsetAsync");
+  for (std::size_t first = 0; first < list.size(); first += HashRanges::kMost) {
+    HashRanges some;
+    some.count = static_cast<int>(std::min<std::size_t>(HashRanges::kMost, list.size() - first));
+    for (int i = 0; i < some.count; ++i) {
+      const auto& [begin, bytes] = list[first + static_cast<std::size_t>(i)];
+      some.words[i] = static_cast<const std::uint64_t*>(begin);
+      some.counts[i] = static_cast<std::int64_t>(bytes / sizeof(std::uint64_t));
+    }
+    hash_ranges(some, key_, hashes_.as<unsigned long long>() + first, stream_);
+  }
+  std::vector<unsigned long long> values(list.size());
+  check(cudaMemcpyAsync(values.data(), hashes_.data(), bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_), "hashing device memory");
+  for (std::size_t i = 0; i < list.size(); ++i) seen[list[i].first] = {list[i].second, values[i]};
+  return seen;
+}
+
+}  // namespace warpsmith::cuda
