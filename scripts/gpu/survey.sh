@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # On a GPU host: measures the best known kernels beside all baselines on all GPUs, with what scripts/stage.sh made, and
 # packs what the next run needs. Calls add up: what one leaves in $OUT, given as --state, is where the next one goes on;
-# without a state, the rows of results/h200/grid-rows.jsonl.xz (grid.rows of survey.tar.xz) and the times of
-# replay.jsonl.xz beside it are. FRESH=1: no rows; all shapes are measured again.
+# without a state, the rows of results/h200/grid-rows.jsonl.xz (grid.rows of survey.tar.xz), the times of
+# replay.jsonl.xz beside it and the GPU's file of wisdom/ are. FRESH=1: no rows; all shapes are measured again.
 #   scripts/gpu/survey.sh [--limit SECONDS] [--state DIRECTORY] [STEP...]
 # STEP, in the order given; each begins nothing once the time is up:
 #   grid      the CUDA-L2 grid, modes offline and call          server    the same in mode server, in random order
@@ -21,6 +21,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$here/steps.sh"
 # shellcheck source=scripts/gpu/state.sh
 source "$here/state.sh"
+# shellcheck source=scripts/gpu/wisdom.sh
+source "$here/wisdom.sh"
 limit=570 state=$root/build/tune-state
 read_options "limit state" "$@"
 known_steps "grid server accuracy llm references" "${words[@]}"
@@ -66,6 +68,7 @@ llm() {
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   unpack_state "$state" || exit 3
+  [[ -f $out/wisdom.jsonl || -z ${WARPSMITH_WISDOM:-} ]] || cp "$WARPSMITH_WISDOM" "$out/wisdom.jsonl" || exit 3
   # Kernels that are chosen without having been measured need no known times.
   if [[ " ${steps[*]} " =~ \ (grid|server|accuracy)\  ]]; then known_times || exit 3; fi
   if [[ -f $state/survey.tar.xz ]]; then
