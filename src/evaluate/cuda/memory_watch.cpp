@@ -46,12 +46,12 @@ std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, 
   std::map<void*, Seen> seen;
   if (ranges.empty()) return seen;
   const std::vector<std::pair<void*, std::size_t>> list(ranges.begin(), ranges.end());
-  const std::size_t bytes = list.size() * sizeof(unsigned long long);
-  if (hashes_.bytes() < bytes) {
+  const std::size_t hash_bytes = list.size() * sizeof(unsigned long long);
+  if (hashes_.bytes() < hash_bytes) {
     hashes_ = {};
-    hashes_ = DeviceBuffer(std::max(bytes, kHashBytes), Contents::changing);
+    hashes_ = DeviceBuffer(std::max(hash_bytes, kHashBytes), Contents::changing);
   }
-  check(cudaMemsetAsync(hashes_.data(), 0, bytes, stream_), "cudaMemsetAsync");
+  check(cudaMemsetAsync(hashes_.data(), 0, hash_bytes, stream_), "cudaMemsetAsync");
   for (std::size_t first = 0; first < list.size(); first += HashRanges::kMost) {
     HashRanges some;
     some.count = static_cast<int>(std::min<std::size_t>(HashRanges::kMost, list.size() - first));
@@ -63,7 +63,7 @@ std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, 
     hash_ranges(some, key_, hashes_.as<unsigned long long>() + first, stream_);
   }
   std::vector<unsigned long long> values(list.size());
-  check(cudaMemcpyAsync(values.data(), hashes_.data(), bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check(cudaMemcpyAsync(values.data(), hashes_.data(), hash_bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   check(cudaStreamSynchronize(stream_), "hashing device memory");
   for (std::size_t i = 0; i < list.size(); ++i) seen[list[i].first] = {list[i].second, values[i]};
   return seen;
