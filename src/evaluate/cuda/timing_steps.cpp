@@ -154,10 +154,12 @@ void TimingSteps::wipe() {
     restore(one);
     local = local || one.kernel->uses_local_memory();
   }
-  for (const DeviceBuffer* unused : {&spare_workspace_, &device_.baseline_workspace}) {
-    if (unused->bytes() == 0) continue;
-    check(cudaMemsetAsync(unused->data(), 0, unused->bytes(), device_.stream), "cudaMemsetAsync");
-  }
+  const auto clear = [&](const DeviceBuffer& unused) {
+    if (unused.bytes() == 0) return;
+    check(cudaMemsetAsync(unused.data(), 0, unused.bytes(), device_.stream), "cudaMemsetAsync");
+  };
+  clear(spare_workspace_);
+  clear(device_.baseline_workspace);
   if (local) scrub_local_memory(device_.machine.units, device_.stream);
 }
 
