@@ -11,7 +11,7 @@ namespace warpsmith::cuda {
 
 namespace {
 
-constexpr std::size_t kHashBytes = 4096;  // of most problems' buffers: 512
+constexpr std::size_t kMoreHashes = 256;  // than are needed at once
 
 }  // namespace
 
@@ -19,8 +19,8 @@ MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed(
 
 void MemoryWatch::look() {
   if (!known_.empty() && looked_at_ == watched_memory_version()) return;
+  std::map<void*, std::size_t> ranges = list();
   looked_at_ = watched_memory_version();
-  std::map<void*, std::size_t> ranges = watched_memory();
   std::erase_if(known_, [&](const auto& seen) {  // freed since, or freed and another's now
     const auto range = ranges.find(seen.first);
     return range == ranges.end() || range->second != seen.second.bytes;
@@ -30,7 +30,7 @@ void MemoryWatch::look() {
 }
 
 std::size_t MemoryWatch::changed_bytes() {
-  std::map<void*, std::size_t> ranges = watched_memory();
+  std::map<void*, std::size_t> ranges = list();
   std::erase_if(ranges, [&](const auto& range) {
     const auto seen = known_.find(range.first);
     return seen == known_.end() || seen->second.bytes != range.second;
@@ -42,15 +42,21 @@ std::size_t MemoryWatch::changed_bytes() {
   return bytes;
 }
 
+// The hashes' own buffer is one of those that are watched: it is renewed before it is listed.
+std::map<void*, std::size_t> MemoryWatch::list() {
+  const std::size_t needed = (watched_memory().size() + 1) * sizeof(unsigned long long);
+  if (hashes_.bytes() < needed) {
+    hashes_ = {};
+    hashes_ = DeviceBuffer(needed + kMoreHashes * sizeof(unsigned long long), Contents::changing);
+  }
+  return watched_memory();
+}
+
 std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, std::size_t>& ranges) {
   std::map<void*, Seen> seen;
   if (ranges.empty()) return seen;
   const std::vector<std::pair<void*, std::size_t>> list(ranges.begin(), ranges.end());
   const std::size_t hash_bytes = list.size() * sizeof(unsigned long long);
-  if (hashes_.bytes() < hash_bytes) {
-    hashes_ = {};
-    hashes_ = DeviceBuffer(std::max(hash_bytes, kHashBytes), Contents::changing);
-  }
   check(cudaMemsetAsync(hashes_.data(), 0, hash_bytes, stream_), "cudaMemsetAsync");
   for (std::size_t first = 0; first < list.size(); first += HashRanges::kMost) {
     HashRanges some;
