@@ -59,12 +59,13 @@ class DeviceUse {
   }
 
  private:
+  // Evaluators may live until the program ends, and longer than objects that were made after them.
   static std::mutex& mutex() {
-    static std::mutex guard;
+    static auto& guard = *new std::mutex;
     return guard;
   }
   static std::multiset<int>& used() {
-    static std::multiset<int> devices;
+    static auto& devices = *new std::multiset<int>;
     return devices;
   }
   std::optional<int> device_;
