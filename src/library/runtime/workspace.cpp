@@ -230,15 +230,17 @@ CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t byt
   if (const CUresult asked = cuda_.capture_info(stream, &capturing, &capture, &graph, nullptr, nullptr)) return asked;
   const std::uint64_t place = place_of(stream);
   std::uint64_t id = place;
-  if (cuda_.stream_id != nullptr && place != kDefaultPlace) {  // the default stream stays what it is
+  // The default stream stays what it is, and one that is being captured must not be asked (the call would fail, and the
+  // capture with it): until the capture ends, its handle is nobody else's.
+  const bool captured = capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (cuda_.stream_id != nullptr && place != kDefaultPlace && !captured) {
     unsigned long long given = 0;
     if (const CUresult asked = cuda_.stream_id(stream, &given)) return asked;
     id = given + 1;  // 0 is nobody's
   }
   CUresult error = CUDA_SUCCESS;
-  const Region* region = capturing == CU_STREAM_CAPTURE_STATUS_ACTIVE
-                             ? find_captured({capture, id}, graph, kind, bytes, error)
-                             : find(slot_of(place), id, kind, bytes, error);
+  const Region* region =
+      captured ? find_captured({capture, id}, graph, kind, bytes, error) : find(slot_of(place), id, kind, bytes, error);
   if (region == nullptr) return error;
   *address = reinterpret_cast<std::byte*>(region->address);
   return CUDA_SUCCESS;
