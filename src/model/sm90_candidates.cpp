@@ -124,7 +124,8 @@ void Sm90Candidates::add_tiles() {
     Sm90Knobs base = sm90_knobs(Recipe(sm90_family()));
     base.swap = swap;
     const Sm90Product product = sm90_product(base, problem_);
-    if (swap == 1 && product.n > 256) continue;  // a long side gains nothing
+    // Narrow tiles fit an M that is short, or no multiple of what tile_m offers.
+    if (swap == 1 && product.n > 256 && (product.n > 1024 || product.n % 64 == 0)) continue;
     const std::set<int> widths = promising_widths(product.n);
     for (const auto& [tile_m, consumers] : {std::pair{64, 1}, {64, 2}, {128, 1}, {128, 2}, {192, 3}, {256, 2}}) {
       if (tile_m > 64 && tile_m >= 2 * product.m) continue;
