@@ -214,6 +214,8 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   std::free(reinterpret_cast<void*>(address));
   return CUDA_SUCCESS;
 }
+CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream) { return cuMemAlloc_v2(address, bytes); }
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) { return cuMemFree_v2(address); }
 CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, std::size_t bytes, CUstream) {
   std::memset(reinterpret_cast<void*>(address), value, bytes);
   const std::lock_guard lock(mutex);
@@ -238,6 +240,8 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
   if (stream == CU_STREAM_LEGACY) *id = 0;
   if (!recording) return CUDA_SUCCESS;
   const std::lock_guard lock(mutex);
+  const auto capturing = captures.find(stream);
+  if (capturing != captures.end() && capturing->second != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const auto renewed = renewals.find(stream);
   if (renewed != renewals.end()) *id += renewed->second << 48;
   return CUDA_SUCCESS;

@@ -91,6 +91,18 @@ TEST_F(MemoryTest, AStreamUnderAnotherOnesHandleHasAWorkspaceOfItsOwn) {
   EXPECT_LE(driver_log().allocations - driver_log().frees, before + static_cast<int>(WorkspacePool::kMostRetired));
 }
 
+TEST_F(MemoryTest, StreamsWithoutEndTakeMemoryForTheirCallsAlone) {
+  const Handle made = handle();
+  std::byte* const first = workspace(made, stream_of(1));
+  for (int i = 2; i < WorkspacePool::kOwners + 10; ++i) static_cast<void>(workspace(made, stream_of(i)));
+  const std::int64_t held = driver_log().allocations - driver_log().frees;
+  for (int i = WorkspacePool::kOwners + 10; i < WorkspacePool::kOwners + 300; ++i) {
+    static_cast<void>(workspace(made, stream_of(i)));
+  }
+  EXPECT_EQ(driver_log().allocations - driver_log().frees, held);
+  EXPECT_EQ(workspace(made, stream_of(1)), first) << "those that came first keep their own";
+}
+
 TEST_F(MemoryTest, WithoutMemoryForAWorkspaceCublasLtRunsTheCallForNow) {
   const Handle made = bare_handle(WARPSMITH_FALLBACK_CUBLASLT);
   short_of(fake::kShortOfWorkspace);

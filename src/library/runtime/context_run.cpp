@@ -47,24 +47,30 @@ warpsmith_status_t Context::check_device() {
 }
 
 warpsmith_status_t Context::run_kernel(const PreparedCall& call, CallArguments arguments, CUstream stream) {
+  WorkspacePool::Lease lease;
   if (call.kernel.workspace_bytes() > 0) {
     const auto kind = call.kernel.zero_workspace() ? WorkspaceKind::cleared : WorkspaceKind::scratch;
     const auto bytes = static_cast<std::size_t>(call.kernel.workspace_bytes());
-    if (const CUresult got = workspaces_->get(stream, kind, bytes, &arguments.workspace)) {
+    if (const CUresult got = workspaces_->get(stream, kind, bytes, &lease)) {
       return got == CUDA_ERROR_OUT_OF_MEMORY ? run_without_workspace(call, arguments, stream) : launch_failed(got);
     }
+    arguments.workspace = lease.address;
   }
   const CUresult launched = call.kernel.run(cuda_, arguments, stream);
+  workspaces_->done(lease, stream);
   return launched == CUDA_SUCCESS ? WARPSMITH_STATUS_SUCCESS : launch_failed(launched);
 }
 
 warpsmith_status_t Context::run_cublaslt(const PreparedCall& call, CallArguments arguments, CUstream stream) {
+  WorkspacePool::Lease lease;
   if (const std::size_t bytes = call.cublaslt->workspace_bytes(); bytes > 0) {
-    const CUresult got = workspaces_->get(stream, WorkspaceKind::scratch, bytes, &arguments.workspace);
+    const CUresult got = workspaces_->get(stream, WorkspaceKind::scratch, bytes, &lease);
     if (got == CUDA_ERROR_OUT_OF_MEMORY) return run_without_workspace(call, arguments, stream);
     if (got != CUDA_SUCCESS) return launch_failed(got);
+    arguments.workspace = lease.address;
   }
   const cublasStatus_t run = call.cublaslt->run(arguments, stream);
+  workspaces_->done(lease, stream);
   if (run == CUBLAS_STATUS_SUCCESS) return WARPSMITH_STATUS_SUCCESS;
   return fail(WARPSMITH_STATUS_LAUNCH_FAILED, "cublasLtMatmul: status " + std::to_string(static_cast<int>(run)));
 }

@@ -59,6 +59,8 @@ Result<Driver> open_driver() {
   finder.find(cuda.stream_synchronize, "cuStreamSynchronize");
   finder.find(cuda.capture_info, "cuStreamGetCaptureInfo_v2");
   finder.find(cuda.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  finder.find_optional(cuda.memory_allocate_async, "cuMemAllocAsync");
+  finder.find_optional(cuda.memory_free_async, "cuMemFreeAsync");
   finder.find_optional(cuda.stream_id, "cuStreamGetId");
   finder.find_optional(cuda.user_object_create, "cuUserObjectCreate");
   finder.find_optional(cuda.user_object_release, "cuUserObjectRelease");

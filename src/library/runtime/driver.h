@@ -44,6 +44,8 @@ struct Driver {
                            const CUgraphNode** dependencies, std::size_t* count);
   CUresult (*exchange_capture_mode)(CUstreamCaptureMode* mode);
   // Null where the driver lacks them.
+  CUresult (*memory_allocate_async)(CUdeviceptr* address, std::size_t bytes, CUstream stream);
+  CUresult (*memory_free_async)(CUdeviceptr address, CUstream stream);
   CUresult (*stream_id)(CUstream stream, unsigned long long* id);
   CUresult (*user_object_create)(CUuserObject* object, void* data, CUhostFn destroy, unsigned references,
                                  unsigned flags);

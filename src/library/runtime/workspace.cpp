@@ -173,19 +173,38 @@ CUresult WorkspacePool::reserve(int count) {
   return CUDA_SUCCESS;
 }
 
-WorkspacePool::Slot& WorkspacePool::slot_of(std::uint64_t place) {
+WorkspacePool::Slot* WorkspacePool::slot_of(std::uint64_t place) {
   const std::size_t start = place * 0x9e3779b97f4a7c15ULL >> 56;
   static_assert(kSlots == 256, "the hash's top 8 bits");
-  constexpr std::size_t kProbes = 16;
-  for (std::size_t i = 0; i < kProbes; ++i) {
+  for (std::size_t i = 0; i < kSlots; ++i) {
     Slot& slot = slots_[(start + i) % kSlots];
     std::uint64_t known = slot.place.load(std::memory_order_acquire);
-    if (known == place) return slot;
-    if (known == 0 && slot.place.compare_exchange_strong(known, place, std::memory_order_acq_rel)) return slot;
-    if (known == place) return slot;
+    if (known == 0) {
+      if (owners_.fetch_add(1, std::memory_order_relaxed) < kOwners &&
+          slot.place.compare_exchange_strong(known, place, std::memory_order_acq_rel)) {
+        return &slot;
+      }
+      owners_.fetch_sub(1, std::memory_order_relaxed);
+      if (known == 0) return nullptr;
+    }
+    if (known == place) return &slot;
   }
-  const std::lock_guard lock(mutex_);
-  return more_[place];
+  return nullptr;
+}
+
+CUresult WorkspacePool::lend(CUstream stream, WorkspaceKind kind, std::size_t bytes, Lease* lease) const {
+  if (cuda_.memory_allocate_async == nullptr || cuda_.memory_free_async == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUdeviceptr address = 0;
+  if (const CUresult error = cuda_.memory_allocate_async(&address, bytes, stream)) return error;
+  *lease = {reinterpret_cast<std::byte*>(address), true};
+  if (kind == WorkspaceKind::scratch) return CUDA_SUCCESS;
+  const CUresult cleared = cuda_.memory_set(address, 0, bytes, stream);
+  if (cleared != CUDA_SUCCESS) done(*lease, stream);
+  return cleared;
+}
+
+void WorkspacePool::done(const Lease& lease, CUstream stream) const {
+  if (lease.passing) cuda_.memory_free_async(reinterpret_cast<CUdeviceptr>(lease.address), stream);
 }
 
 const WorkspacePool::Region* WorkspacePool::find(Slot& slot, std::uint64_t stream, WorkspaceKind kind,
@@ -223,7 +242,7 @@ const WorkspacePool::Region* WorkspacePool::find_captured(const Key& key, CUgrap
   return region;
 }
 
-CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t bytes, std::byte** address) {
+CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t bytes, Lease* lease) {
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t capture = 0;
   CUgraph graph = nullptr;
@@ -238,11 +257,13 @@ CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t byt
     if (const CUresult asked = cuda_.stream_id(stream, &given)) return asked;
     id = given + 1;  // 0 is nobody's
   }
+  Slot* const slot = captured ? nullptr : slot_of(place);
+  if (!captured && slot == nullptr) return lend(stream, kind, bytes, lease);
   CUresult error = CUDA_SUCCESS;
   const Region* region =
-      captured ? find_captured({capture, id}, graph, kind, bytes, error) : find(slot_of(place), id, kind, bytes, error);
+      captured ? find_captured({capture, id}, graph, kind, bytes, error) : find(*slot, id, kind, bytes, error);
   if (region == nullptr) return error;
-  *address = reinterpret_cast<std::byte*>(region->address);
+  *lease = {reinterpret_cast<std::byte*>(region->address), false};
   return CUDA_SUCCESS;
 }
 
