@@ -63,6 +63,9 @@ with open(out, "w") as file:
             for name in [name for name in entry if name.startswith("pdl_") or name.startswith("call_")]:
                 del entry[name]
             entry["ratio"] = max(2.0, entry.get("ratio", 0))
+            for ours, theirs in (("cold_us", "baseline_us"), ("warm_us", "baseline_warm_us")):
+                if entry.get(ours):
+                    entry[theirs] = max(2 * entry[ours], entry.get(theirs, 0))
             file.write(json.dumps(entry) + "\n")
 PY
 }
