@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxBlocks = 4096;
-constexpr std::int64_t kWordsAThread = 16;  // of a range that is hashed, at least
+constexpr std::int64_t kBlocksAWarp = 16;  // of ranges that are hashed, at least
 constexpr unsigned long long kNone = ~0ULL;
 
 int blocks_for(std::int64_t items) {
@@ -283,14 +283,31 @@ __global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint
 }
 
 // NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
-__global__ void range_hash_kernel(HashRanges ranges, std::uint64_t key, unsigned long long* hashes) {
-  const std::uint64_t* words = ranges.words[blockIdx.y];
-  const std::int64_t count = ranges.counts[blockIdx.y];
+// A run of blocks for each warp, so that few of its blocks lie in another range than the one before.
+__global__ void range_hash_kernel(const __grid_constant__ HashRanges ranges, std::uint64_t key, std::uint64_t highest,
+                                  unsigned long long* hashes) {
+  constexpr std::int64_t kWords = HashRanges::kBlockWords;
+  const int lane = threadIdx.x % 32;
+  const std::int64_t total = ranges.first_blocks[ranges.count], warps = item_step() / 32;
+  const std::int64_t run = (total + warps - 1) / warps, begin = first_item() / 32 * run;
+  const std::int64_t end = begin + run < total ? begin + run : total;
+  int range = 0;
   unsigned long long sum = 0;
-  for (std::int64_t i = first_item(); i < count; i += item_step()) {
-    sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(i + 1)) ^ words[i]);
+  for (std::int64_t block = begin; block < end; ++block) {
+    while (block >= ranges.first_blocks[range + 1]) {
+      add_warps(hashes + range, sum);
+      sum = 0;
+      ++range;
+    }
+    const std::int64_t offset = (block - ranges.first_blocks[range]) * kWords;
+    const std::uint64_t* words = ranges.words[range] + offset;
+    if (inputs::mix(key ^ reinterpret_cast<std::uintptr_t>(words)) > highest) continue;
+    const std::int64_t left = ranges.counts[range] - offset, count = left < kWords ? left : kWords;
+    for (std::int64_t i = lane; i < count; i += 32) {
+      sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(offset + i + 1)) ^ words[i]);
+    }
   }
-  add_warps(hashes + blockIdx.y, sum);
+  if (begin < end) add_warps(hashes + range, sum);
 }
 
 __global__ void scrub_kernel(int words) {
@@ -467,12 +484,13 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
 
 // A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last
 // multiprocessor has got its first.
-void hash_ranges(const HashRanges& ranges, std::uint64_t key, unsigned long long* hashes, cudaStream_t stream) {
-  std::int64_t longest = 1;
-  for (int i = 0; i < ranges.count; ++i) longest = ranges.counts[i] > longest ? ranges.counts[i] : longest;
-  const dim3 grid(static_cast<unsigned>(blocks_for((longest + kWordsAThread - 1) / kWordsAThread)),
-                  static_cast<unsigned>(ranges.count));
-  range_hash_kernel<<<grid, kThreads, 0, stream>>>(ranges, key, hashes);
+void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsigned long long* hashes,
+                 cudaStream_t stream) {
+  const std::int64_t blocks = ranges.first_blocks[ranges.count];
+  if (blocks == 0) return;
+  const std::uint64_t highest = share >= 1 ? ~0ULL : static_cast<std::uint64_t>(share * 0x1p64);
+  range_hash_kernel<<<blocks_for(32 * ((blocks + kBlocksAWarp - 1) / kBlocksAWarp)), kThreads, 0, stream>>>(
+      ranges, key, highest, hashes);
   check(cudaGetLastError(), "range_hash_kernel");
 }
 

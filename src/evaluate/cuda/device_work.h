@@ -125,15 +125,26 @@ WARPSMITH_HOST_DEVICE inline Expected expected_element(const InputSpec& spec, co
 void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t skip_begin, std::int64_t skip_end,
                std::uint64_t key, unsigned long long* hash, cudaStream_t stream);
 
-// Device memory in pieces of whole words.
+// Device memory in ranges of whole words, each made of blocks of kBlockWords, the last one perhaps shorter.
 struct HashRanges {
-  static constexpr int kMost = 128;
+  static constexpr int kMost = 120;
+  static constexpr std::int64_t kBlockWords = 256;
   const std::uint64_t* words[kMost] = {};
   std::int64_t counts[kMost] = {};
+  std::int64_t first_blocks[kMost + 1] = {};  // of each range, where all are counted through
   int count = 0;
+
+  void add(const void* begin, std::int64_t words_in_it) {
+    words[count] = static_cast<const std::uint64_t*>(begin);
+    counts[count] = words_in_it;
+    first_blocks[count + 1] = first_blocks[count] + (words_in_it + kBlockWords - 1) / kBlockWords;
+    ++count;
+  }
 };
-// Adds a keyed hash of places and values of each range to hashes[0], hashes[1] ..
-void hash_ranges(const HashRanges& ranges, std::uint64_t key, unsigned long long* hashes, cudaStream_t stream);
+// Adds a keyed hash of places and values of each range to hashes[0], hashes[1] .. share: of the blocks that are read;
+// which ones they are follows from their addresses and the key.
+void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsigned long long* hashes,
+                 cudaStream_t stream);
 
 // The pattern in the holes of count elements, the rest as it is.
 void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,

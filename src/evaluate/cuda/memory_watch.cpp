@@ -15,7 +15,7 @@ constexpr std::size_t kMoreHashes = 256;  // than are needed at once
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed()) {}
+MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream) {}
 
 void MemoryWatch::look() {
   if (!known_.empty() && looked_at_ == watched_memory_version()) return;
@@ -25,6 +25,12 @@ void MemoryWatch::look() {
     const auto range = ranges.find(seen.first);
     return range == ranges.end() || range->second != seen.second.bytes;
   });
+  if (known_.empty()) {
+    std::size_t bytes = 0;
+    for (const auto& range : ranges) bytes += range.second;
+    key_ = draw_seed();
+    share_ = std::min(1.0, static_cast<double>(kMostBytes) / static_cast<double>(std::max<std::size_t>(bytes, 1)));
+  }
   std::erase_if(ranges, [&](const auto& range) { return known_.contains(range.first); });
   known_.merge(hashes_of(ranges));
 }
@@ -60,13 +66,10 @@ std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, 
   check(cudaMemsetAsync(hashes_.data(), 0, hash_bytes, stream_), "cudaMemsetAsync");
   for (std::size_t first = 0; first < list.size(); first += HashRanges::kMost) {
     HashRanges some;
-    some.count = static_cast<int>(std::min<std::size_t>(HashRanges::kMost, list.size() - first));
-    for (int i = 0; i < some.count; ++i) {
-      const auto& [begin, bytes] = list[first + static_cast<std::size_t>(i)];
-      some.words[i] = static_cast<const std::uint64_t*>(begin);
-      some.counts[i] = static_cast<std::int64_t>(bytes / sizeof(std::uint64_t));
+    for (std::size_t i = first; i < std::min(first + HashRanges::kMost, list.size()); ++i) {
+      some.add(list[i].first, static_cast<std::int64_t>(list[i].second / sizeof(std::uint64_t)));
     }
-    hash_ranges(some, key_, hashes_.as<unsigned long long>() + first, stream_);
+    hash_ranges(some, key_, share_, hashes_.as<unsigned long long>() + first, stream_);
   }
   std::vector<unsigned long long> values(list.size());
   check(cudaMemcpyAsync(values.data(), hashes_.data(), hash_bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");

@@ -20,6 +20,22 @@ namespace {
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kShownName = 80;
 
+// Buffers of modules that are gone, for the next: taking pages from the driver and giving them back takes as long as a
+// small problem's gates. One thread of a process works with a device.
+std::vector<DeviceBuffer>& spare_images() {
+  static auto& spares = *new std::vector<DeviceBuffer>;
+  return spares;
+}
+
+DeviceBuffer take_image(std::size_t bytes) {
+  auto& spares = spare_images();
+  const auto found = std::find_if(spares.begin(), spares.end(), [&](const auto& one) { return one.bytes() >= bytes; });
+  if (found == spares.end()) return DeviceBuffer(bytes);
+  DeviceBuffer image = std::move(*found);
+  spares.erase(found);
+  return image;
+}
+
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 // As the author wrote it: a mangled name starts with what NVRTC calls the source.
@@ -71,7 +87,7 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
     image_bytes_ += (piece.bytes() + kAlign - 1) / kAlign * kAlign;
   }
   if (pieces_.empty()) return;
-  loaded_ = DeviceBuffer(image_bytes_);
+  loaded_ = take_image(image_bytes_);
   for (const Piece& piece : pieces_) {
     check(cudaMemcpy(loaded_.as<std::byte>(piece.image_offset), pointer(piece.address()), piece.bytes(),
                      cudaMemcpyDeviceToDevice),
@@ -79,6 +95,10 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
   }
   // A copy within the device returns before it is done, and launches go to another stream.
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+ModuleGlobals::~ModuleGlobals() {
+  if (loaded_.data() != nullptr) spare_images().push_back(std::move(loaded_));
 }
 
 void ModuleGlobals::restore(cudaStream_t stream) const {

@@ -16,6 +16,9 @@ class ModuleGlobals {
   ModuleGlobals() = default;
   // Copies the variables as they are after loading. Throws CudaError, also when the driver does not know one of them.
   ModuleGlobals(CUmodule module, const CubinFacts& facts);
+  ModuleGlobals(ModuleGlobals&&) = default;
+  ModuleGlobals& operator=(ModuleGlobals&&) = default;
+  ~ModuleGlobals();
 
   bool empty() const { return pieces_.empty(); }
   // Queues copies that put every variable back to its image after loading.
@@ -41,7 +44,7 @@ class ModuleGlobals {
 
   std::vector<CubinVariable> variables_;
   std::vector<Piece> pieces_;
-  DeviceBuffer loaded_;  // image after loading
+  DeviceBuffer loaded_;  // image after loading, at the least
   std::size_t image_bytes_ = 0;
   std::vector<std::byte> first_;  // image after the first launch
 };

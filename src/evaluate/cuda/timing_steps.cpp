@@ -145,13 +145,13 @@ int TimingSteps::launches(double batch_us, double launch_us) const {
 
 Cleaning TimingSteps::cleaning(int subject) {
   if (subject > 0) return {};
-  return {[this] { wipe(); }, [this, &one = contender(subject)] { restore(one); }};
+  return {[this, subject] { wipe(subject); }, [this, &one = contender(subject)] { restore(one); }};
 }
 
-void TimingSteps::wipe() {
+void TimingSteps::wipe(int subject) {
   bool local = false;
   for (auto& [number, one] : contenders_) {
-    restore(one);
+    if (number != subject) restore(one);  // its own comes last
     local = local || one.kernel->uses_local_memory();
   }
   const auto clear = [&](const DeviceBuffer& unused) {

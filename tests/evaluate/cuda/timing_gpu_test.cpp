@@ -72,6 +72,9 @@ TEST_F(CudaTiming, TheWatchSeesWritesBesideWhatMayChange) {
   const cuda::Stream stream = cuda::make_stream();
   const cuda::DeviceBuffer lasting(1000), changing(1000, Contents::changing), unwatched(1000, Contents::unwatched);
   cuda::MemoryWatch watch(stream.get());
+  std::size_t watched = 0;
+  for (const auto& [begin, bytes] : cuda::watched_memory()) watched += bytes;
+  ASSERT_LT(watched, cuda::MemoryWatch::kMostBytes - (16 << 20)) << "only a sample would be looked at";
   const auto set = [&](const cuda::DeviceBuffer& buffer, std::size_t at, std::uint16_t value) {
     cuda::set_pattern(buffer.as<std::uint16_t>(at), 1, value, stream.get());
   };
