@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "heap_count.h"
+#include "library/runtime/workspace.h"
 #include "runtime_fixture.h"
 
 namespace warpsmith::library {
@@ -140,9 +141,8 @@ TEST_F(RuntimeTest, EveryStreamAndCaptureHasAWorkspaceOfItsOwn) {
   std::byte *mine = workspace(reinterpret_cast<CUstream>(2)), *theirs = nullptr;
   std::thread([&] { theirs = workspace(reinterpret_cast<CUstream>(2)); }).join();
   EXPECT_NE(mine, theirs);
-  // More streams than the lock-free table holds.
   std::vector<std::byte*> all;
-  for (std::uintptr_t i = 100; i < 400; ++i) all.push_back(workspace(stream_of(i)));
+  for (std::uintptr_t i = 100; i < 100 + WorkspacePool::kOwners - 10; ++i) all.push_back(workspace(stream_of(i)));
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
