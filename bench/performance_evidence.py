@@ -185,17 +185,22 @@ def accumulators(problems):
     for problem in problems:
         recipe = min(problem.times, key=problem.times.get)
         key = (problem.m, problem.n, problem.k, problem.layout, problem.element)
-        pairs[key][problem.accumulator] = (problem.times[recipe], recipe, problem.mnk)
+        pairs[key][problem.accumulator] = (problem.times[recipe], recipe, problem.mnk, problem.times)
     both = {key: each for key, each in pairs.items() if len(each) == 2}
     if not both:
         return ""
     logs = [(each["f32"][2], math.log(each["f32"][0] / each["f16"][0])) for each in both.values()]
-    summary = table(["FP32's time over FP16's", "all"] + [name for _, name in BUCKETS], [["best kernels"] + by_bucket(logs)])
+    alike = [(each["f32"][2], math.log(each["f32"][3][recipe] / each["f16"][3][recipe]))
+             for each in both.values() for recipe in sorted(each["f32"][3].keys() & each["f16"][3].keys())]
+    summary = table(["FP32's time over FP16's", "all"] + [name for _, name in BUCKETS],
+                    [["best kernels"] + by_bucket(logs), ["pairs of the same recipe"] + by_bucket(alike)])
     rows = [[f"{m}×{n}×{k} {layout}", f"{each['f32'][0]:.2f}", f"{each['f16'][0]:.2f}",
              f"{each['f32'][0] / each['f16'][0]:.3f}", f"`{short(each['f32'][1])}`", f"`{short(each['f16'][1])}`"]
             for (m, n, k, layout, _), each in sorted(both.items(), key=lambda item: item[1]["f32"][2])]
+    tried = {kind: sorted(len(each[kind][3]) for each in both.values()) for kind in ("f32", "f16")}
     heading = ("## FP32 beside FP16 sums\nFP16 accumulation is never a substitute: it is a separate problem, labelled so, "
-               "and its results are coarser.\n\n")
+               "and its results are coarser. The two sides were tuned in different runs, with {f32} and {f16} recipes a problem (medians): "
+               "ratios below 1 tell of the search.\n\n").format(**{kind: counts[len(counts) // 2] for kind, counts in tried.items()})
     return heading + summary + "\n\n" + table(["problem", "FP32 µs", "FP16 µs", "ratio", "FP32's kernel", "FP16's kernel"], rows)
 
 
