@@ -70,6 +70,7 @@ class CudaBackend final : public Backend {
       auto descriptor = launch.get<CudaLaunch>();
       const std::int64_t workspace = descriptor.workspace_bytes;
       kernel_ = std::make_unique<CudaKernel>(*cubin, std::move(descriptor), problem_.element);
+      kernel_->limit_local_memory();
       gates_->set_workspace(workspace, kernel_->descriptor().zero_workspace);
       timing_->use(kernel_.get());
       check(cudaStreamSynchronize(stream_.get()), "loading the kernel");

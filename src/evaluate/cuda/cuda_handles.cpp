@@ -33,25 +33,20 @@ constexpr std::size_t kPageBytes = 2 << 20;  // what the device maps at once
 // The watched part of every living buffer, by the buffer's address.
 class Registry {
  public:
-  struct Watched {
-    void* begin = nullptr;
-    std::size_t bytes = 0;
-  };
-
-  void add(void* buffer, Watched watched) {
+  void add(void* buffer, void* begin, std::size_t bytes, bool fixed) {
     const std::lock_guard lock(mutex_);
-    watched_[buffer] = watched;
     ++version_;
+    watched_[buffer] = {begin, {bytes, version_, fixed}};
   }
   void remove(void* buffer) {
     const std::lock_guard lock(mutex_);
     version_ += watched_.erase(buffer);
   }
-  std::map<void*, std::size_t> list() {
+  std::map<void*, WatchedRange> list() {
     const std::lock_guard lock(mutex_);
-    std::map<void*, std::size_t> ranges;
+    std::map<void*, WatchedRange> ranges;
     for (const auto& [buffer, watched] : watched_) {
-      if (watched.bytes > 0) ranges[watched.begin] = watched.bytes;
+      if (watched.second.bytes > 0) ranges.insert(watched);
     }
     return ranges;
   }
@@ -62,7 +57,7 @@ class Registry {
 
  private:
   std::mutex mutex_;
-  std::map<void*, Watched> watched_;
+  std::map<void*, std::pair<void*, WatchedRange>> watched_;
   std::uint64_t version_ = 0;
 };
 
@@ -116,18 +111,20 @@ DeviceBuffer::DeviceBuffer(std::size_t bytes, Contents contents) : bytes_(bytes)
     check(cudaMalloc(memory_.out(), bytes), "cudaMalloc");
     return;
   }
-  const std::size_t mapped = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const std::size_t mapped = mapped_bytes(bytes);
   check(cudaMalloc(memory_.out(), mapped), "cudaMalloc");
-  const std::size_t begin = contents == Contents::lasting ? 0 : (bytes + 7) / 8 * 8;
-  registry().add(memory_.get(), {as<std::byte>(begin), mapped - begin});
+  const std::size_t begin = contents == Contents::changing ? (bytes + 7) / 8 * 8 : 0;
+  registry().add(memory_.get(), as<std::byte>(begin), mapped - begin, contents == Contents::fixed);
 }
+
+std::size_t DeviceBuffer::mapped_bytes(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 cudaError_t DeviceBuffer::release(void* memory) {
   registry().remove(memory);
   return cudaFree(memory);
 }
 
-std::map<void*, std::size_t> watched_memory() { return registry().list(); }
+std::map<void*, WatchedRange> watched_memory() { return registry().list(); }
 std::uint64_t watched_memory_version() { return registry().version(); }
 
 Graph end_capture(cudaStream_t stream) {

@@ -80,7 +80,8 @@ Event make_event();
 
 // What MemoryWatch takes to be fixed while candidates are timed.
 enum class Contents {
-  lasting,    // everything, to the end of the buffer's pages
+  fixed,      // everything, to the end of the buffer's pages, from when it was filled to when it is freed
+  lasting,    // the same, but between two candidates the evaluator writes
   changing,   // what lies behind the bytes that were asked for; those are written
   unwatched,  // nothing. The buffer has no byte more than was asked for, and a sanitizer sees accesses beyond
 };
@@ -93,6 +94,8 @@ class DeviceBuffer {
 
   void* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }
+  // That a buffer of so many takes.
+  static std::size_t mapped_bytes(std::size_t bytes);
   template <class T>
   T* as(std::size_t byte_offset = 0) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(memory_.get()) + byte_offset);
@@ -105,8 +108,13 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;  // that were asked for
 };
 
-// Where watched memory of living buffers begins, and its bytes, a multiple of 8. Of this process, whatever the device.
-std::map<void*, std::size_t> watched_memory();
+struct WatchedRange {
+  std::size_t bytes = 0;     // a multiple of 8
+  std::uint64_t serial = 0;  // of the buffer; never given again
+  bool fixed = false;
+};
+// Watched memory of living buffers, by where it begins. Of this process, whatever the device.
+std::map<void*, WatchedRange> watched_memory();
 // Changes whenever the map does.
 std::uint64_t watched_memory_version();
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -79,12 +80,7 @@ CudaKernel::Function CudaKernel::prepare(const KernelLaunch& kernel) {
   int local_bytes = 0;
   check(driver().function_get_attribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function.handle),
         "cuFuncGetAttribute");
-  if (local_bytes > kMostLocalBytes) {
-    throw CudaError(fmt::format("{} has {} bytes of local memory a thread; at most {} are allowed", kernel.entry,
-                                local_bytes, kMostLocalBytes),
-                    false);
-  }
-  uses_local_memory_ = uses_local_memory_ || local_bytes > 0;
+  local_bytes_ = std::max(local_bytes_, local_bytes);
   const int cluster_blocks = kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
   if (kernel.dynamic_smem_bytes > 0) {
     check(driver().function_set_attribute(function.handle, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -137,6 +133,12 @@ void CudaKernel::check_parameters(const KernelLaunch& kernel, CUfunction functio
                                 kernel.arguments.size()),
                     false);
   }
+}
+
+void CudaKernel::limit_local_memory() const {
+  if (local_bytes_ <= kMostLocalBytes) return;
+  throw CudaError(
+      fmt::format("{} bytes of local memory a thread; at most {} are allowed", local_bytes_, kMostLocalBytes), false);
 }
 
 CUtensorMap CudaKernel::encode(const TensorMap& map, const OperandSet& operands) const {

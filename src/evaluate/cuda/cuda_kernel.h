@@ -32,7 +32,9 @@ class CudaKernel {
   void launch(const OperandSet& operands, void* workspace, bool pdl, cudaStream_t stream);
   const CudaLaunch& descriptor() const { return launch_; }
   // Some kernel has memory of each thread's own, which no launch clears.
-  bool uses_local_memory() const { return uses_local_memory_; }
+  bool uses_local_memory() const { return local_bytes_ > 0; }
+  // Throws CudaError where that is more than scrub_local_memory() overwrites: no candidate may have it.
+  void limit_local_memory() const;
 
   ModuleGlobals& globals() { return globals_; }
   const ModuleGlobals& globals() const { return globals_; }
@@ -70,7 +72,7 @@ class CudaKernel {
   ElementType element_;
   CUmodule module_ = nullptr;
   std::vector<Function> functions_;  // as launch_.kernels
-  bool uses_local_memory_ = false;
+  int local_bytes_ = 0;              // of a thread, the most of any kernel
   ModuleGlobals globals_;
   std::unordered_map<CallKey, Parameters, HashCallKey> prepared_;
 };

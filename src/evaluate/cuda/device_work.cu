@@ -316,11 +316,15 @@ __global__ void scrub_kernel(int words) {
   for (int i = threadIdx.x; i < words; i += blockDim.x) out[i] = 0x7fab7fabU;
 }
 
-// Two blocks a multiprocessor hold all threads that it can run, each with the largest frame.
-__global__ void __launch_bounds__(1024, 2) scrub_local_kernel() {
+// Blocks that together are all the threads that run at once, each with the largest frame. Past the first-level cache,
+// which drops a thread's memory when it ends.
+constexpr int kScrubThreads = 256;
+__global__ void __launch_bounds__(kScrubThreads) scrub_local_kernel() {
   constexpr int kWords = kMostLocalBytes / 4;
-  volatile unsigned words[kWords];
-  for (int i = 0; i < kWords; ++i) words[(i + threadIdx.x) % kWords] = 0x7fab7fabU;
+  unsigned words[kWords];
+  for (int i = 0; i < kWords; ++i) {
+    asm volatile("st.local.cg.u32 [%0], %1;" ::"l"(__cvta_generic_to_local(words + i)), "r"(0x7fab7fabU) : "memory");
+  }
 }
 
 __global__ void idle_kernel() {}
@@ -502,7 +506,10 @@ void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStrea
 }
 
 void scrub_local_memory(int multiprocessors, cudaStream_t stream) {
-  scrub_local_kernel<<<2 * multiprocessors, 1024, 0, stream>>>();
+  int device = 0, threads = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, device), "cudaDeviceGetAttribute");
+  scrub_local_kernel<<<threads / kScrubThreads * multiprocessors, kScrubThreads, 0, stream>>>();
   check(cudaGetLastError(), "scrub_local_kernel");
 }
 

@@ -44,7 +44,8 @@ void demand_kernels_alone(const Graph& graph, std::size_t kernels) {
 
 GraphTimer::GraphTimer(cudaStream_t stream, std::int64_t l2_bytes)
     : stream_(stream),
-      flush_(static_cast<std::size_t>(std::max<std::int64_t>(kFlushFactor * l2_bytes, 1 << 20)) / 16 * 16),
+      flush_(static_cast<std::size_t>(std::max<std::int64_t>(kFlushFactor * l2_bytes, 1 << 20)) / 16 * 16,
+             Contents::fixed),
       sink_(sizeof(unsigned), Contents::changing),
       start_(make_event()),
       stop_(make_event()) {

@@ -2,7 +2,6 @@
 #include "evaluate/cuda/memory_watch.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "evaluate/cuda/device_work.h"
 #include "evaluate/gates.h"
@@ -15,67 +14,80 @@ constexpr std::size_t kMoreHashes = 256;  // than are needed at once
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream) {}
+MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed()) {}
 
-void MemoryWatch::look() {
-  if (!known_.empty() && looked_at_ == watched_memory_version()) return;
-  std::map<void*, std::size_t> ranges = list();
-  looked_at_ = watched_memory_version();
-  std::erase_if(known_, [&](const auto& seen) {  // freed since, or freed and another's now
-    const auto range = ranges.find(seen.first);
-    return range == ranges.end() || range->second != seen.second.bytes;
-  });
-  if (known_.empty()) {
-    std::size_t bytes = 0;
-    for (const auto& range : ranges) bytes += range.second;
-    key_ = draw_seed();
-    share_ = std::min(1.0, static_cast<double>(kMostBytes) / static_cast<double>(std::max<std::size_t>(bytes, 1)));
-  }
-  std::erase_if(ranges, [&](const auto& range) { return known_.contains(range.first); });
-  known_.merge(hashes_of(ranges));
+void MemoryWatch::forget() {
+  std::erase_if(known_, [](const auto& seen) { return !seen.second.range.fixed; });
+  forgot_ = true;
 }
 
-std::size_t MemoryWatch::changed_bytes() {
-  std::map<void*, std::size_t> ranges = list();
-  std::erase_if(ranges, [&](const auto& range) {
-    const auto seen = known_.find(range.first);
-    return seen == known_.end() || seen->second.bytes != range.second;
-  });
-  std::size_t bytes = 0;
-  for (const auto& [begin, now] : hashes_of(ranges)) {
-    if (now.hash != known_.at(begin).hash) bytes += now.bytes;
-  }
-  return bytes;
+void MemoryWatch::accept() {
+  known_.clear();
+  forgot_ = true;
+  look();
 }
 
-// The hashes' own buffer is one of those that are watched: it is renewed before it is listed.
-std::map<void*, std::size_t> MemoryWatch::list() {
+std::map<void*, WatchedRange> MemoryWatch::refresh() {
+  // The hashes' own buffer is one of those that are watched: it is renewed before they are listed.
   const std::size_t needed = (watched_memory().size() + 1) * sizeof(unsigned long long);
   if (hashes_.bytes() < needed) {
     hashes_ = {};
     hashes_ = DeviceBuffer(needed + kMoreHashes * sizeof(unsigned long long), Contents::changing);
   }
-  return watched_memory();
+  std::map<void*, WatchedRange> ranges = watched_memory();
+  std::erase_if(known_, [&](const auto& seen) {  // freed since, or freed and another's now
+    const auto range = ranges.find(seen.first);
+    return range == ranges.end() || range->second.serial != seen.second.range.serial;
+  });
+  places_.clear();
+  for (const auto& [begin, seen] : known_) places_.emplace_back(begin, seen.range);
+  return ranges;
 }
 
-std::map<void*, MemoryWatch::Seen> MemoryWatch::hashes_of(const std::map<void*, std::size_t>& ranges) {
-  std::map<void*, Seen> seen;
-  if (ranges.empty()) return seen;
-  const std::vector<std::pair<void*, std::size_t>> list(ranges.begin(), ranges.end());
-  const std::size_t hash_bytes = list.size() * sizeof(unsigned long long);
-  check(cudaMemsetAsync(hashes_.data(), 0, hash_bytes, stream_), "cudaMemsetAsync");
-  for (std::size_t first = 0; first < list.size(); first += HashRanges::kMost) {
+void MemoryWatch::look() {
+  if (!forgot_ && looked_at_ == watched_memory_version()) return;
+  const std::map<void*, WatchedRange> ranges = refresh();
+  looked_at_ = watched_memory_version();
+  if (share_ == 0) {
+    double bytes = 1;
+    for (const auto& [begin, range] : ranges) bytes += static_cast<double>(range.bytes);
+    share_ = std::min(1.0, static_cast<double>(kMostBytes) / bytes);
+  }
+  std::vector<Place> fresh;
+  for (const auto& [begin, range] : ranges) {
+    if (!known_.contains(begin)) fresh.emplace_back(begin, range);
+  }
+  const std::vector<unsigned long long> hashes = hashes_of(fresh);
+  for (std::size_t i = 0; i < fresh.size(); ++i) known_[fresh[i].first] = {fresh[i].second, hashes[i]};
+  places_.insert(places_.end(), fresh.begin(), fresh.end());
+  forgot_ = false;
+}
+
+std::size_t MemoryWatch::changed_bytes() {
+  if (forgot_ || looked_at_ != watched_memory_version()) refresh();
+  const std::vector<unsigned long long> now = hashes_of(places_);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (now[i] != known_.at(places_[i].first).hash) bytes += places_[i].second.bytes;
+  }
+  return bytes;
+}
+
+std::vector<unsigned long long> MemoryWatch::hashes_of(const std::vector<Place>& places) {
+  std::vector<unsigned long long> hashes(places.size());
+  if (places.empty()) return hashes;
+  const std::size_t bytes = hashes.size() * sizeof(unsigned long long);
+  check(cudaMemsetAsync(hashes_.data(), 0, bytes, stream_), "cudaMemsetAsync");
+  for (std::size_t first = 0; first < places.size(); first += HashRanges::kMost) {
     HashRanges some;
-    for (std::size_t i = first; i < std::min(first + HashRanges::kMost, list.size()); ++i) {
-      some.add(list[i].first, static_cast<std::int64_t>(list[i].second / sizeof(std::uint64_t)));
+    for (std::size_t i = first; i < std::min(first + HashRanges::kMost, places.size()); ++i) {
+      some.add(places[i].first, static_cast<std::int64_t>(places[i].second.bytes / sizeof(std::uint64_t)));
     }
     hash_ranges(some, key_, share_, hashes_.as<unsigned long long>() + first, stream_);
   }
-  std::vector<unsigned long long> values(list.size());
-  check(cudaMemcpyAsync(values.data(), hashes_.data(), hash_bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check(cudaMemcpyAsync(hashes.data(), hashes_.data(), bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   check(cudaStreamSynchronize(stream_), "hashing device memory");
-  for (std::size_t i = 0; i < list.size(); ++i) seen[list[i].first] = {list[i].second, values[i]};
-  return seen;
+  return hashes;
 }
 
 }  // namespace warpsmith::cuda

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
 
@@ -13,32 +15,39 @@ class MemoryWatch {
  public:
   explicit MemoryWatch(cudaStream_t stream);
 
-  // Nothing is known: others than timed launches may write.
-  void forget() { known_.clear(); }
+  // Others than timed launches may write, but into nothing that is fixed: of that, what it held before stays known.
+  void forget();
   // Takes watched memory that is not known yet to be as it should be. Costs nothing where there is none. Of more memory
   // than kMostBytes a sample is looked at, blocks of 2 KiB that nobody can foresee: a kernel that keeps results of many
   // timed sets writes many.
   void look();
+  // forget() was the last, and look() has not come since.
+  bool forgot() const { return forgot_; }
   // Bytes of the known buffers that no longer hold what look() saw, in whole buffers. Waits.
   std::size_t changed_bytes();
+  // Whatever is there now is as it should be.
+  void accept();
 
-  static constexpr std::size_t kMostBytes = 512 << 20;
+  static constexpr std::size_t kMostBytes = 256 << 20;
 
  private:
+  using Place = std::pair<void*, WatchedRange>;
   struct Seen {
-    std::size_t bytes = 0;
+    WatchedRange range;
     unsigned long long hash = 0;
   };
-  // All that is watched now; there is room for their hashes.
-  std::map<void*, std::size_t> list();
-  std::map<void*, Seen> hashes_of(const std::map<void*, std::size_t>& ranges);
+  // Drops what was freed from known_, and lists the rest. Returns all that is watched.
+  std::map<void*, WatchedRange> refresh();
+  std::vector<unsigned long long> hashes_of(const std::vector<Place>& places);
 
   cudaStream_t stream_;
   std::uint64_t key_ = 0;
-  double share_ = 1;  // of the blocks
+  double share_ = 0;  // of the blocks; 0: nothing was looked at yet
   DeviceBuffer hashes_;
   std::map<void*, Seen> known_;
+  std::vector<Place> places_;    // of known_, in its order
   std::uint64_t looked_at_ = 0;  // watched_memory_version() then
+  bool forgot_ = true;
 };
 
 }  // namespace warpsmith::cuda

@@ -32,11 +32,11 @@ std::shared_ptr<const Reference> ReferenceMaker::get(const InputSpec& spec) {
     kept_.splice(kept_.begin(), kept_, found);
     return kept_.front();
   }
-  const std::size_t needed = static_cast<std::size_t>(spec.m * spec.n) * 2 * sizeof(double);
-  std::size_t held = needed;
-  for (const auto& reference : kept_) held += reference->bytes();
+  const auto bytes_of = [](const InputSpec& one) { return Reference::mapped_bytes(one.m * one.n); };
+  std::size_t held = bytes_of(spec);
+  for (const auto& reference : kept_) held += bytes_of(reference->spec);
   while (!kept_.empty() && held > budget_bytes_) {
-    held -= kept_.back()->bytes();
+    held -= bytes_of(kept_.back()->spec);
     kept_.pop_back();
   }
   kept_.push_front(make(spec));
@@ -45,8 +45,8 @@ std::shared_ptr<const Reference> ReferenceMaker::get(const InputSpec& spec) {
 
 std::shared_ptr<const Reference> ReferenceMaker::make(const InputSpec& spec) {
   const std::size_t bytes = static_cast<std::size_t>(spec.m * spec.n) * sizeof(double);
-  auto reference =
-      std::make_shared<Reference>(Reference{spec, DeviceBuffer(bytes), DeviceBuffer(bytes), draw_seed(), 0});
+  auto reference = std::make_shared<Reference>(
+      Reference{spec, DeviceBuffer(bytes, Contents::fixed), DeviceBuffer(bytes, Contents::fixed), draw_seed(), 0});
   multiply(spec, false, reference->c64.as<double>());
   if (non_negative(spec.kind)) {
     check(

@@ -20,7 +20,10 @@ struct Reference {
   unsigned long long checksum = 0;
 
   MaskedReference masked() const { return {c64.as<std::uint64_t>(), magnitudes.as<std::uint64_t>(), key}; }
-  std::size_t bytes() const { return c64.bytes() + magnitudes.bytes(); }
+  // Of device memory that one of m x n elements takes.
+  static std::size_t mapped_bytes(std::int64_t elements) {
+    return 2 * DeviceBuffer::mapped_bytes(static_cast<std::size_t>(elements) * sizeof(double));
+  }
 };
 
 class ReferenceMaker {

@@ -31,7 +31,7 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   const std::int64_t a = problem.a_extent(), b = problem.b_extent(), c = problem.c_extent();
   const auto share = [&](double part, double bytes) { return part * static_cast<double>(free_bytes) / bytes; };
-  const double for_references = share(kReferenceShare, 2.0 * sizeof(double) * static_cast<double>(c));
+  const double for_references = share(kReferenceShare, static_cast<double>(Reference::mapped_bytes(c)));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
   count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
   c_ = allocate(c, Spacing::dense, Contents::changing);
@@ -69,7 +69,7 @@ const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major)
       stored_as(problem_, is_a ? (k_major ? Layout::nn : Layout::nt) : (k_major ? Layout::tn : Layout::nn));
   const std::int64_t elements = is_a ? stored.a_extent() : stored.b_extent();
   const std::int64_t ld = is_a ? stored.a_ld() : stored.b_ld();
-  Stack made = allocate(elements, Spacing::scattered, Contents::lasting);
+  Stack made = allocate(elements, Spacing::scattered, Contents::fixed);
   for (int set = 0; set < count_; ++set) {
     if (!problem_.packed()) set_pattern(made.at(set), elements, kGap, stream_);
     fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_, ld);

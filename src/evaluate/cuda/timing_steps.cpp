@@ -36,6 +36,7 @@ void merge(CheckReport& report, const CheckReport& other) {
   report.bad += other.bad;
   report.passed = report.passed && other.passed;
   report.precision.add(other.precision);
+  report.strayed = report.strayed || other.strayed;
   if (report.detail.empty()) report.detail = other.detail;
 }
 
@@ -58,6 +59,7 @@ TimingSteps::TimingSteps(const Problem& problem, std::uint64_t seed, const Timin
       totals_(sizeof(Totals), Contents::changing),
       watch_(device.stream) {
   operands_.operands(problem.layout, 0, 0);
+  watch_.look();  // before any candidate of the problem runs
 }
 
 void TimingSteps::forget(int subject) {
@@ -178,6 +180,9 @@ void TimingSteps::restore(Contender& one) {
 void TimingSteps::watch(int subject) {
   if (subject > 0) return;
   operands_.operands(contender(subject).layout, 0, 0);
+  if (watch_.forgot() && watch_.changed_bytes() > 0) {
+    throw CudaError("a kernel has written into the operands that are timed before it was timed", false, true);
+  }
   watch_.look();
 }
 
@@ -210,7 +215,9 @@ double TimingSteps::time_batch(int subject, bool cold, bool pdl) {
   if (subject <= 0) {
     Contender& one = contender(subject);
     const int output = static_cast<int>(one.audited_batches++ % static_cast<std::uint64_t>(graph.launches));
-    merge(one.audit, judge_outputs(graph, output, 1, "after a timed batch"));
+    CheckReport seen = judge_outputs(graph, output, 1, "after a timed batch");
+    look_for_strays(seen);
+    merge(one.audit, seen);
   }
   return time_us;
 }
@@ -254,7 +261,11 @@ double TimingSteps::call(int subject, bool) {
   ready.launch(ready.inputs, ready.output, device_.stream);
   check(cudaStreamSynchronize(device_.stream), "the timed call");
   const double time_us = 1e6 * seconds_since(start);
-  if (subject <= 0) merge(contender(subject).audit, judge_call(ready, "after a timed call"));
+  if (subject <= 0) {
+    CheckReport seen = judge_call(ready, "after a timed call");
+    look_for_strays(seen);
+    merge(contender(subject).audit, seen);
+  }
   replayed_ = nullptr;
   note_work(time_us);
   return time_us;
@@ -278,13 +289,14 @@ CheckReport TimingSteps::check_timed_outputs(int subject) {
   return judge_call(made, "in the output of a call");
 }
 
-// Kernels that are timed together cannot be told apart here: none of them is believed.
+// After every batch and call, so that traces cannot be removed in time, and that nobody is blamed for another's.
 void TimingSteps::look_for_strays(CheckReport& report) {
   const std::size_t bytes = watch_.changed_bytes();
   if (bytes == 0) return;
   report.passed = false;
   report.strayed = true;
   report.detail = fmt::format("timed launches wrote beside C and the workspace, into {} bytes of others", bytes);
+  watch_.accept();
 }
 
 // The same of one that is timed once and not again.

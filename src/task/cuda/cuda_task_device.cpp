@@ -97,6 +97,7 @@ class CudaTaskDevice final : public TaskDevice {
     return guarded([&] {
       const CudaLaunch apart = with_inputs_apart(launch.get<CudaLaunch>(), instance, layout);
       kernel_ = std::make_unique<cuda::CudaKernel>(*cubin, apart, ElementType::f16);
+      kernel_->limit_local_memory();
       wait("loading the kernel");
     });
   }

@@ -73,7 +73,7 @@ TEST_F(CudaTiming, TheWatchSeesWritesBesideWhatMayChange) {
   const cuda::DeviceBuffer lasting(1000), changing(1000, Contents::changing), unwatched(1000, Contents::unwatched);
   cuda::MemoryWatch watch(stream.get());
   std::size_t watched = 0;
-  for (const auto& [begin, bytes] : cuda::watched_memory()) watched += bytes;
+  for (const auto& [begin, range] : cuda::watched_memory()) watched += range.bytes;
   ASSERT_LT(watched, cuda::MemoryWatch::kMostBytes - (16 << 20)) << "only a sample would be looked at";
   const auto set = [&](const cuda::DeviceBuffer& buffer, std::size_t at, std::uint16_t value) {
     cuda::set_pattern(buffer.as<std::uint16_t>(at), 1, value, stream.get());
@@ -100,6 +100,20 @@ TEST_F(CudaTiming, TheWatchSeesWritesBesideWhatMayChange) {
     EXPECT_EQ(watch.changed_bytes(), 4 * kPage);
   }
   EXPECT_EQ(watch.changed_bytes(), kPage) << "freed memory is nobody's";
+  watch.accept();
+  EXPECT_EQ(watch.changed_bytes(), 0u);
+  // What is fixed stays known whoever else may have written.
+  const cuda::DeviceBuffer fixed(1000, Contents::fixed);
+  set(fixed, 0, 1);
+  set(lasting, 0, 1);
+  watch.look();
+  watch.forget();
+  set(fixed, 0, 2);
+  set(lasting, 0, 2);
+  EXPECT_TRUE(watch.forgot());
+  EXPECT_EQ(watch.changed_bytes(), kPage);
+  watch.look();
+  EXPECT_EQ(watch.changed_bytes(), kPage);
 }
 
 // Wrong where a block finds in its shared memory what an earlier launch on these operands left; the blocks of one
