@@ -195,7 +195,9 @@ WorkspacePool::Slot* WorkspacePool::slot_of(std::uint64_t place) {
 CUresult WorkspacePool::lend(CUstream stream, WorkspaceKind kind, std::size_t bytes, Lease* lease) const {
   if (cuda_.memory_allocate_async == nullptr || cuda_.memory_free_async == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
-  if (const CUresult error = cuda_.memory_allocate_async(&address, bytes, stream)) return error;
+  if (const CUresult error = cuda_.memory_allocate_async(&address, bytes, stream)) {
+    return error == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_OUT_OF_MEMORY : error;  // a device without memory pools
+  }
   *lease = {reinterpret_cast<std::byte*>(address), true};
   if (kind == WorkspaceKind::scratch) return CUDA_SUCCESS;
   const CUresult cleared = cuda_.memory_set(address, 0, bytes, stream);
