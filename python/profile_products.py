@@ -72,6 +72,7 @@ def main():
     mark = torch.zeros(1, device="cuda")
     failed = 0
     for m, n, k, layout in products:
+        marked = False
         a = torch.randn(m, k, device="cuda").half()
         b = torch.randn(*((n, k) if layout == "tn" else (k, n)), device="cuda").half()
         c = torch.empty(m, n, device="cuda", dtype=torch.half)
@@ -81,13 +82,15 @@ def main():
             torch.cuda.synchronize()
             torch.cuda.profiler.start()
             mark.fill_(1)
+            marked = True
             subject.product(a, b, c, layout)
             torch.cuda.synchronize()
         except RuntimeError as error:
             failed += 1
-            torch.cuda.profiler.start()
-            mark.fill_(1)  # the next product's kernels are not taken for this one's
-            torch.cuda.synchronize()
+            if not marked:  # else the next product's kernels would be taken for this one's
+                torch.cuda.profiler.start()
+                mark.fill_(1)
+                torch.cuda.synchronize()
             print(f"{m}x{n}x{k} {layout}: {error}", file=sys.stderr)
         finally:
             torch.cuda.profiler.stop()

@@ -60,6 +60,8 @@ with open(out, "w") as file:
         if "warpsmith_wisdom" in entry:
             file.write(line)
         elif entry.get("problem") in recipes:
+            if entry["recipe"] != recipes[entry["problem"]]:
+                print(f"ncu: {entry['problem']}: the wisdom has another recipe than the survey", file=sys.stderr)
             for name in [name for name in entry if name.startswith("pdl_") or name.startswith("call_")]:
                 del entry[name]
             entry["ratio"] = max(2.0, entry.get("ratio", 0))

@@ -19,8 +19,8 @@ tasks=$root/tasks
 readonly run_limit=${LIMIT:-570} task_limit=${LIMIT_SECONDS:-240} search=${SEARCH:-0} known=${KNOWN:-}
 readonly shortest=${SHORTEST:-100}  # seconds for which a task is still begun
 readonly jobs=${JOBS:-$((($(nproc) + 1) / 2))}
-if ! [[ $run_limit =~ ^[0-9]+$ && $task_limit =~ ^[0-9]+$ && $search =~ ^[0-9]+$ ]]; then
-  echo "tasks: LIMIT=$run_limit LIMIT_SECONDS=$task_limit SEARCH=$search; accepted: whole seconds" >&2
+if ! [[ $run_limit =~ ^[0-9]+$ && $task_limit =~ ^[0-9]+$ && $search =~ ^[0-9]+$ && $jobs =~ ^[1-9][0-9]*$ ]]; then
+  echo "tasks: LIMIT=$run_limit LIMIT_SECONDS=$task_limit SEARCH=$search JOBS=$jobs; accepted: whole seconds, one job at least" >&2
   exit 2
 fi
 if [[ -n $known && ! -r $known ]]; then
@@ -46,10 +46,11 @@ else
   : >"$out/tasks.jsonl"
 fi
 
-# left LIMIT: that, or what is left of the script's time.
+# left LIMIT: that, or what is left of the script's time; 1 at the least, since 0 means no limit to `timeout`.
 left() {
   local rest=$((run_limit - SECONDS))
-  echo $((rest < $1 ? rest : $1))
+  rest=$((rest < $1 ? rest : $1))
+  echo $((rest < 1 ? 1 : rest))
 }
 
 # is_known NAME: measured in an earlier run, and not cut off.
@@ -61,9 +62,9 @@ watch_all() {
   for name; do is_known "$name" || names+=("$name"); done
   ((${#names[@]} && ${#sanitizer[@]} && search == 0)) || return 0
   # shellcheck disable=SC2016  # for the shell that xargs starts
-  printf '%s\n' "${names[@]}" | timeout "$(left "$task_limit")" xargs -P "$jobs" -I '{}' sh -c \
-    '"$0" bench --task "$1/$2" --effort 1ms --json --sanitizer >"$3/$2.watched" 2>"$3/$2.watched.log"' \
-    "$stage/warpsmith" "$tasks" '{}' "$scratch"
+  printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I '{}' sh -c \
+    'timeout --kill-after=10 "$4" "$0" bench --task "$1/$2" --effort 1ms --json --sanitizer >"$3/$2.watched" 2>"$3/$2.watched.log"' \
+    "$stage/warpsmith" "$tasks" '{}' "$scratch" "$(left "$task_limit")"
   printf 'sanitized %d tasks, %d at once, after %d s\n' "${#names[@]}" "$jobs" "$SECONDS"
 }
 
@@ -75,7 +76,8 @@ import json, sys
 try:
     report, watched = (json.load(open(path)) for path in sys.argv[1:])
     (row,), (other,) = report["tasks"], watched["tasks"]
-    if row["best"]["candidate"] != other["best"]["candidate"]:
+    failed = any(check["outcome"] == "failed" for check in other["sanitizer"]["checks"])  # maybe of another candidate
+    if failed or row["best"]["candidate"] != other["best"]["candidate"]:
         sys.exit(1)
     row["sanitizer"] = other["sanitizer"]
 except (OSError, ValueError, KeyError):
@@ -97,7 +99,7 @@ measure() {
   bench=("$stage/warpsmith" bench --task "$tasks/$name" "${candidates[@]}" "${options[@]}")
   if [[ -s $scratch/$name.watched ]]; then
     out=$scratch step "$name.report" "$(left "$task_limit")" "${bench[@]}"
-    take_sanitizer "$name" || rm -f "$scratch/$name.report"
+    if ! take_sanitizer "$name" && (($(left "$shortest") >= shortest)); then rm -f "$scratch/$name.report"; fi
   fi
   if [[ ! -s $scratch/$name.report ]]; then
     out=$scratch step "$name.report" "$(left "$task_limit")" "${bench[@]}" "${sanitizer[@]}"
