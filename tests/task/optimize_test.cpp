@@ -70,7 +70,7 @@ TEST_F(OptimizeTaskTest, AFinalistWithAFindingIsPassedOver) {
   const std::string often =
       std::string(kHonest) +
       "extern \"C\" void scale(const Arguments& t) {\n"
-      "  for (volatile int i = 0; i < 1; ++i) honest(t, t.count / 2);\n  honest(t, t.count);\n}\n";
+      "  for (volatile int i = 0; i < 1; ++i) honest(t, t.count / 16);\n  honest(t, t.count);\n}\n";
   const std::vector<TaskCandidate> candidates = {candidate(often), candidate(once)};
   const std::atomic<bool> stop{false};
   OptimizeTaskOptions search;
