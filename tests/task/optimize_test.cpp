@@ -72,13 +72,12 @@ TEST_F(OptimizeTaskTest, AFinalistWithAFindingIsPassedOver) {
       "extern \"C\" void scale(const Arguments& t) {\n"
       "  for (volatile int i = 0; i < 1; ++i) honest(t, t.count / 16);\n  honest(t, t.count);\n}\n";
   const std::vector<TaskCandidate> candidates = {candidate(often), candidate(once)};
-  const std::atomic<bool> stop{false};
-  OptimizeTaskOptions search;
-  search.max_candidates = 2;
-  const auto found = optimize_task(
-      *session_, candidates, **archive, search, [](const TaskProgress&) {}, stop);
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  ASSERT_EQ(found->by_kind.at("accepted"), 2);
+  // Each by itself: in a search the second could be given up as too slow beside the first.
+  for (const TaskCandidate& one : candidates) {
+    const TaskOutcome outcome = session_->evaluate(one, 0, {0.05, 5});
+    ASSERT_NE(outcome.verdict.accepted(), nullptr) << outcome.verdict.describe();
+    ASSERT_TRUE(record_attempt(**archive, *session_, one, outcome, "tuned", 1).ok());
+  }
   std::vector<std::string> watched;
   FinishOptions options;
   options.seconds = 0.05;
