@@ -72,19 +72,21 @@ void TimingSteps::use(CudaKernel* kernel) {
   forget(0);
   watch_.forget();  // gates write as well
   if (const auto last = contenders_.find(0); last != contenders_.end()) {
-    spare_workspace_ = std::move(last->second.workspace);
+    if (last->second.workspace.data() != nullptr) spare_workspace_ = std::move(last->second.workspace);
     contenders_.erase(last);
   }
   if (kernel == nullptr) return;
   Contender& next = contenders_[0];
   next.kernel = kernel;
   next.layout = problem_.layout;
-  next.workspace = std::move(spare_workspace_);
-  spare_workspace_ = {};
-  const auto bytes = static_cast<std::size_t>(kernel->descriptor().workspace_bytes);
-  if (next.workspace.bytes() < bytes) {
-    next.workspace = {};
-    next.workspace = DeviceBuffer(bytes, Contents::changing);
+  // A kernel that needs none gets none: it would be put back before each replay, and push warm operands out of L2.
+  if (const auto bytes = static_cast<std::size_t>(kernel->descriptor().workspace_bytes); bytes > 0) {
+    next.workspace = std::move(spare_workspace_);
+    spare_workspace_ = {};
+    if (next.workspace.bytes() < bytes) {
+      next.workspace = {};
+      next.workspace = DeviceBuffer(bytes, Contents::changing);
+    }
   }
   restore(next);  // a workspace that must be cleared is, before the first launch
 }
