@@ -149,7 +149,11 @@ int TimingSteps::launches(double batch_us, double launch_us) const {
 
 Cleaning TimingSteps::cleaning(int subject) {
   if (subject > 0) return {};
-  return {[this, subject] { wipe(subject); }, [this, &one = contender(subject)] { restore(one); }};
+  return {[this, subject] { wipe(subject); },
+          [this, &one = contender(subject)] {
+            restore(one);
+            scrub_shared_memory(device_.machine.units, device_.machine.smem_bytes_per_block, device_.stream);
+          }};
 }
 
 void TimingSteps::wipe(int subject) {
@@ -169,7 +173,6 @@ void TimingSteps::wipe(int subject) {
 
 void TimingSteps::restore(Contender& one) {
   one.kernel->globals().restore(device_.stream);
-  scrub_shared_memory(device_.machine.units, device_.machine.smem_bytes_per_block, device_.stream);
   if (one.workspace.bytes() == 0) return;
   if (one.kernel->descriptor().zero_workspace) {
     check(cudaMemsetAsync(one.workspace.data(), 0, one.workspace.bytes(), device_.stream), "cudaMemsetAsync");
@@ -217,9 +220,7 @@ double TimingSteps::time_batch(int subject, bool cold, bool pdl) {
   if (subject <= 0) {
     Contender& one = contender(subject);
     const int output = static_cast<int>(one.audited_batches++ % static_cast<std::uint64_t>(graph.launches));
-    CheckReport seen = judge_outputs(graph, output, 1, "after a timed batch");
-    look_for_strays(seen);
-    merge(one.audit, seen);
+    audit(one, judge_outputs(graph, output, 1, "after a timed batch"));
   }
   return time_us;
 }
@@ -263,11 +264,7 @@ double TimingSteps::call(int subject, bool) {
   ready.launch(ready.inputs, ready.output, device_.stream);
   check(cudaStreamSynchronize(device_.stream), "the timed call");
   const double time_us = 1e6 * seconds_since(start);
-  if (subject <= 0) {
-    CheckReport seen = judge_call(ready, "after a timed call");
-    look_for_strays(seen);
-    merge(contender(subject).audit, seen);
-  }
+  if (subject <= 0) audit(contender(subject), judge_call(ready, "after a timed call"));
   replayed_ = nullptr;
   note_work(time_us);
   return time_us;
@@ -289,6 +286,11 @@ CheckReport TimingSteps::check_timed_outputs(int subject) {
   const Call made = call_.value();
   call(subject, true);
   return judge_call(made, "in the output of a call");
+}
+
+void TimingSteps::audit(Contender& one, CheckReport seen) {
+  look_for_strays(seen);
+  merge(one.audit, seen);
 }
 
 // After every batch and call, so that traces cannot be removed in time, and that nobody is blamed for another's.

@@ -123,6 +123,7 @@ class TimingSteps {
   void judge_set(int inputs, int output);
   CheckReport report_of_totals(int outputs, const char* where);
   void look_for_strays(CheckReport& report);
+  void audit(Contender& one, CheckReport seen);  // of its last batch or call
 
   Problem problem_;
   TimingDevice device_;
