@@ -2,6 +2,8 @@
 #include "evaluate/cuda/memory_watch.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "evaluate/cuda/device_work.h"
 #include "evaluate/gates.h"
@@ -17,7 +19,7 @@ constexpr std::size_t kMoreHashes = 256;  // than are needed at once
 MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed()) {}
 
 void MemoryWatch::forget() {
-  std::erase_if(known_, [](const auto& seen) { return !seen.second.range.fixed; });
+  std::erase_if(known_, [](const Seen& seen) { return !seen.range.fixed; });
   forgot_ = true;
 }
 
@@ -27,7 +29,7 @@ void MemoryWatch::accept() {
   look();
 }
 
-std::map<void*, WatchedRange> MemoryWatch::refresh() {
+std::vector<MemoryWatch::Seen> MemoryWatch::refresh() {
   // The hashes' own buffer is one of those that are watched: it is renewed before they are listed.
   const std::size_t needed = (watched_memory().size() + 1) * sizeof(unsigned long long);
   if (hashes_.bytes() < needed) {
@@ -35,45 +37,42 @@ std::map<void*, WatchedRange> MemoryWatch::refresh() {
     hashes_ = DeviceBuffer(needed + kMoreHashes * sizeof(unsigned long long), Contents::changing);
   }
   std::map<void*, WatchedRange> ranges = watched_memory();
-  std::erase_if(known_, [&](const auto& seen) {  // freed since, or freed and another's now
-    const auto range = ranges.find(seen.first);
-    return range == ranges.end() || range->second.serial != seen.second.range.serial;
-  });
-  places_.clear();
-  for (const auto& [begin, seen] : known_) places_.emplace_back(begin, seen.range);
-  return ranges;
+  std::vector<Seen> kept, fresh;
+  for (const Seen& seen : known_) {
+    const auto range = ranges.find(seen.begin);
+    if (range == ranges.end() || range->second.serial != seen.range.serial) continue;  // freed, or another's now
+    kept.push_back(seen);
+    ranges.erase(range);
+  }
+  known_ = std::move(kept);
+  for (const auto& [begin, range] : ranges) fresh.push_back({begin, range, 0});
+  return fresh;
 }
 
 void MemoryWatch::look() {
   if (!forgot_ && looked_at_ == watched_memory_version()) return;
-  const std::map<void*, WatchedRange> ranges = refresh();
+  std::vector<Seen> fresh = refresh();
   looked_at_ = watched_memory_version();
   if (share_ == 0) {
     double bytes = 1;
-    for (const auto& [begin, range] : ranges) bytes += static_cast<double>(range.bytes);
+    for (const Seen& seen : fresh) bytes += static_cast<double>(seen.range.bytes);
     share_ = std::min(1.0, static_cast<double>(kMostBytes) / bytes);
   }
-  std::vector<Place> fresh;
-  for (const auto& [begin, range] : ranges) {
-    if (!known_.contains(begin)) fresh.emplace_back(begin, range);
-  }
   const std::vector<unsigned long long> hashes = hashes_of(fresh);
-  for (std::size_t i = 0; i < fresh.size(); ++i) known_[fresh[i].first] = {fresh[i].second, hashes[i]};
-  places_.insert(places_.end(), fresh.begin(), fresh.end());
+  for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].hash = hashes[i];
+  known_.insert(known_.end(), fresh.begin(), fresh.end());
   forgot_ = false;
 }
 
 std::size_t MemoryWatch::changed_bytes() {
   if (forgot_ || looked_at_ != watched_memory_version()) refresh();
-  const std::vector<unsigned long long> now = hashes_of(places_);
+  const std::vector<unsigned long long> now = hashes_of(known_);
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (now[i] != known_.at(places_[i].first).hash) bytes += places_[i].second.bytes;
-  }
+  for (std::size_t i = 0; i < known_.size(); ++i) bytes += now[i] == known_[i].hash ? 0 : known_[i].range.bytes;
   return bytes;
 }
 
-std::vector<unsigned long long> MemoryWatch::hashes_of(const std::vector<Place>& places) {
+std::vector<unsigned long long> MemoryWatch::hashes_of(const std::vector<Seen>& places) {
   std::vector<unsigned long long> hashes(places.size());
   if (places.empty()) return hashes;
   const std::size_t bytes = hashes.size() * sizeof(unsigned long long);
@@ -81,7 +80,7 @@ std::vector<unsigned long long> MemoryWatch::hashes_of(const std::vector<Place>&
   for (std::size_t first = 0; first < places.size(); first += HashRanges::kMost) {
     HashRanges some;
     for (std::size_t i = first; i < std::min(first + HashRanges::kMost, places.size()); ++i) {
-      some.add(places[i].first, static_cast<std::int64_t>(places[i].second.bytes / sizeof(std::uint64_t)));
+      some.add(places[i].begin, static_cast<std::int64_t>(places[i].range.bytes / sizeof(std::uint64_t)));
     }
     hash_ranges(some, key_, share_, hashes_.as<unsigned long long>() + first, stream_);
   }

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
@@ -31,21 +29,20 @@ class MemoryWatch {
   static constexpr std::size_t kMostBytes = 256 << 20;
 
  private:
-  using Place = std::pair<void*, WatchedRange>;
   struct Seen {
+    void* begin = nullptr;
     WatchedRange range;
     unsigned long long hash = 0;
   };
-  // Drops what was freed from known_, and lists the rest. Returns all that is watched.
-  std::map<void*, WatchedRange> refresh();
-  std::vector<unsigned long long> hashes_of(const std::vector<Place>& places);
+  // Drops what was freed from known_. Returns what is watched and not known, without hashes.
+  std::vector<Seen> refresh();
+  std::vector<unsigned long long> hashes_of(const std::vector<Seen>& places);
 
   cudaStream_t stream_;
   std::uint64_t key_ = 0;
   double share_ = 0;  // of the blocks; 0: nothing was looked at yet
   DeviceBuffer hashes_;
-  std::map<void*, Seen> known_;
-  std::vector<Place> places_;    // of known_, in its order
+  std::vector<Seen> known_;
   std::uint64_t looked_at_ = 0;  // watched_memory_version() then
   bool forgot_ = true;
 };
