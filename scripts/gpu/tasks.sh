@@ -5,9 +5,9 @@
 #   scripts/gpu/tasks.sh [NAME...]     NAME: tasks; default all
 # LIMIT: seconds from start to end (570); a task that would pass it is cut off, or not begun. LIMIT_SECONDS: of one task (240).
 # KNOWN: a tasks.jsonl of an earlier run: its tasks are kept and not measured again, but for those that were cut off, so
-# that runs add up. SANITIZER=0 and
-# TORCH=0 leave these out; JOBS: tasks that are sanitized at once (half the CPUs). SEARCH=SECONDS also searches each task's macros for so long first, and measures the winner with
-# the candidates. Results: ${OUT:-results/h200}/tasks.jsonl (a line a task) and tasks.txt; bench/tasks_evidence.py makes
+# that runs add up. SANITIZER=0 and TORCH=0 leave these out. JOBS: tasks that are sanitized at once (half the CPUs).
+# SEARCH=SECONDS also searches each task's macros for so long first, and measures the winner with the candidates; the
+# sanitizer then comes last, with each task. Results: ${OUT:-results/h200}/tasks.jsonl (a line a task) and tasks.txt; bench/tasks_evidence.py makes
 # results/tasks.json of them. Exit codes: 0 every task has an accepted candidate, 1 not, 2 bad input, 3 nothing staged.
 set -uo pipefail
 
