@@ -259,11 +259,15 @@ CUresult WorkspacePool::get(CUstream stream, WorkspaceKind kind, std::size_t byt
     if (const CUresult asked = cuda_.stream_id(stream, &given)) return asked;
     id = given + 1;  // 0 is nobody's
   }
-  Slot* const slot = captured ? nullptr : slot_of(place);
-  if (!captured && slot == nullptr) return lend(stream, kind, bytes, lease);
   CUresult error = CUDA_SUCCESS;
-  const Region* region =
-      captured ? find_captured({capture, id}, graph, kind, bytes, error) : find(*slot, id, kind, bytes, error);
+  const Region* region = nullptr;
+  if (captured) {
+    region = find_captured({capture, id}, graph, kind, bytes, error);
+  } else if (Slot* const slot = slot_of(place)) {
+    region = find(*slot, id, kind, bytes, error);
+  } else {
+    return lend(stream, kind, bytes, lease);
+  }
   if (region == nullptr) return error;
   *lease = {reinterpret_cast<std::byte*>(region->address), false};
   return CUDA_SUCCESS;
