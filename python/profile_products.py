@@ -6,7 +6,7 @@
 PRODUCTS: "M N K LAYOUT" a line; LAYOUT: nn or tn (B row-major as it is, or its transpose). cublas: as PyTorch runs them; LIBRARY:
 the path of libwarpsmith.so, whose wisdom, pack and cache the environment names; a product that it has no kernel for is an
 error. A call is profiled after several that warm up. Before each a fill is profiled too, whose kernel tells where the next
-product's begin. Exit codes: 2 bad input, 3 no PyTorch or no CUDA GPU.
+product's begin. Exit codes: 1 a product failed, 2 bad input, 3 no PyTorch or no CUDA GPU.
 """
 
 import ctypes
@@ -73,10 +73,10 @@ def main():
     failed = 0
     for m, n, k, layout in products:
         marked = False
-        a = torch.randn(m, k, device="cuda").half()
-        b = torch.randn(*((n, k) if layout == "tn" else (k, n)), device="cuda").half()
-        c = torch.empty(m, n, device="cuda", dtype=torch.half)
         try:
+            a = torch.randn(m, k, device="cuda").half()
+            b = torch.randn(*((n, k) if layout == "tn" else (k, n)), device="cuda").half()
+            c = torch.empty(m, n, device="cuda", dtype=torch.half)
             for _ in range(WARM_UP):
                 subject.product(a, b, c, layout)
             torch.cuda.synchronize()
