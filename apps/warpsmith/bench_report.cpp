@@ -72,28 +72,6 @@ nlohmann::json row_to_json(const BenchRow& row, const OpenDevice& device) {
   return json;
 }
 
-Provenance provenance_of(const OpenDevice& device, const std::map<std::string, std::string>& compilers,
-                         const std::string& mode, std::uint64_t seed) {
-  const Machine& machine = device.evaluator->machine();
-  Provenance provenance;
-  provenance.device = machine.name;
-  if (!is_cuda(device.target))
-    provenance.device += fmt::format(", {} thread{}", device.threads, device.threads > 1 ? "s" : "");
-  for (const auto& [name, version] : machine.versions) {
-    std::string& member = name == "driver"         ? provenance.driver
-                          : name == "cuda_runtime" ? provenance.cuda
-                          : name == "cublaslt"     ? provenance.cublas
-                                                   : provenance.other[name];
-    member = version;
-  }
-  provenance.other.insert(compilers.begin(), compilers.end());
-  provenance.other["warpsmith"] = WARPSMITH_VERSION;
-  provenance.commit = kBuildCommit;
-  provenance.mode = mode;
-  provenance.seed = fmt::format("{}", seed);
-  return provenance;
-}
-
 void ReportOptions::add_to(CLI::App& command) {
   command.add_option(
       "--format", format,

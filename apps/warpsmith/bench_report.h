@@ -31,10 +31,6 @@ struct BenchRow {
 // The row as JSON, with everything measured: what --json prints, what files keep, what all tables are made of.
 nlohmann::json row_to_json(const BenchRow& row, const OpenDevice& device);
 
-// Device, versions, commit; `mode` and `seed` as the options say. Date and clocks are added to each row.
-Provenance provenance_of(const OpenDevice& device, const std::map<std::string, std::string>& compilers,
-                         const std::string& mode, std::uint64_t seed);
-
 struct ReportOptions {
   std::string format;  // empty: by the extension of `output`, else table
   std::string output;

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "build_commit.h"
 
 namespace warpsmith::cli {
 
@@ -134,6 +135,28 @@ Result<std::vector<OpenDevice>> open_devices(const DeviceOptions& options, const
     devices.push_back(std::move(*opened));
   }
   return devices;
+}
+
+Provenance provenance_of(const OpenDevice& device, const std::map<std::string, std::string>& compilers,
+                         const std::string& mode, std::uint64_t seed) {
+  const Machine& machine = device.evaluator->machine();
+  Provenance provenance;
+  provenance.device = machine.name;
+  if (!is_cuda(device.target))
+    provenance.device += fmt::format(", {} thread{}", device.threads, device.threads > 1 ? "s" : "");
+  for (const auto& [name, version] : machine.versions) {
+    std::string& member = name == "driver"         ? provenance.driver
+                          : name == "cuda_runtime" ? provenance.cuda
+                          : name == "cublaslt"     ? provenance.cublas
+                                                   : provenance.other[name];
+    member = version;
+  }
+  provenance.other.insert(compilers.begin(), compilers.end());
+  provenance.other["warpsmith"] = WARPSMITH_VERSION;
+  provenance.commit = kBuildCommit;
+  provenance.mode = mode;
+  provenance.seed = fmt::format("{}", seed);
+  return provenance;
 }
 
 }  // namespace warpsmith::cli

@@ -191,7 +191,11 @@ Result<OptimizeOutcome> OptimizeCommand::search_live(const Problem& problem, Ope
   if (!baseline) return baseline.error();
   auto outcome = llm_ ? search_with_models(scope, device, compiler, *baseline, budget_seconds)
                       : search(scope, *trials, budget_seconds, *baseline ? (*baseline)->cold.median_us : 0);
-  if (!outcome || interrupted() || !outcome->search.best || arguments_.no_final) return outcome;
+  if (!outcome) return outcome;
+  outcome->provenance =
+      provenance_of(device, compiler.versions(), std::string(to_string(TimingMode::offline)), arguments_.seed);
+  outcome->provenance->date = utc_now();
+  if (interrupted() || !outcome->search.best || arguments_.no_final) return outcome;
 
   ProgressLine line(arguments_.quiet);
   ConcludeOptions finish;

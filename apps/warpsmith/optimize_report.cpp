@@ -156,6 +156,7 @@ nlohmann::json outcome_to_json(const OptimizeOutcome& outcome) {
                          {"exhausted", search.exhausted},
                          {"interrupted", search.interrupted},
                          {"archive", outcome.archive_path}};
+  if (outcome.provenance) json["provenance"] = *outcome.provenance;
   if (search.best) json["best_while_searching"] = {{"recipe", search.best->recipe}, {"cold_us", search.best->cold_us}};
   if (outcome.models) json["models"] = llm::to_json(*outcome.models);
   if (!outcome.conclusion) return json;

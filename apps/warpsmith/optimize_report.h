@@ -7,6 +7,7 @@
 
 #include "archive/archive.h"
 #include "llm/session.h"
+#include "report/provenance.h"
 #include "search/conclude.h"
 #include "search/optimize.h"
 
@@ -20,6 +21,7 @@ struct OptimizeOutcome {
   std::optional<llm::SessionReport> models{};  // of policy llm
   std::string prompt{};                        // of --dry-run: all that there is
   std::string command;                         // to search on, as the user would type it
+  std::optional<Provenance> provenance{};      // of what a device has measured
 };
 
 std::string format_outcome(const OptimizeOutcome& outcome);

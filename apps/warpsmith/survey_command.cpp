@@ -22,7 +22,6 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "base/text.h"
-#include "bench_report.h"
 #include "cli.h"
 #include "compile/compile.h"
 #include "devices.h"

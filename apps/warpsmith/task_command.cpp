@@ -13,7 +13,6 @@
 #include "archive/archive.h"
 #include "base/file.h"
 #include "base/paths.h"
-#include "bench_report.h"
 #include "devices.h"
 #include "progress.h"
 #include "report/speedup.h"

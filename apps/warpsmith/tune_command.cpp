@@ -18,7 +18,6 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "baseline_times.h"
-#include "bench_report.h"
 #include "bench_tables.h"
 #include "cli.h"
 #include "devices.h"

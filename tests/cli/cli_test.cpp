@@ -435,6 +435,9 @@ TEST_F(Cli, SearchesResumesAndWritesTheKernel) {
   EXPECT_EQ(result.at("resumed"), 0);
   EXPECT_GT(result.at("time_us").get<double>(), 0);
   EXPECT_GT(result.at("speedup").get<double>(), 0);
+  EXPECT_EQ(result.at("provenance").at("mode"), "offline");
+  EXPECT_FALSE(result.at("provenance").at("commit").get<std::string>().empty());
+  EXPECT_EQ(result.at("provenance").at("date").get<std::string>().size(), std::string("2026-01-31T12:00:00Z").size());
   for (const auto& gate : result.at("conclusion").at("gates")) EXPECT_TRUE(gate.at("passed").get<bool>()) << gate;
   const fs::path source = result.at("conclusion").at("source").get<std::string>();
   EXPECT_TRUE(fs::exists(source)) << source;
