@@ -81,14 +81,14 @@ run() {
   python3 - "$out" <<'PY'
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[1])
-rows, faults = [], []
+rows, faults, provenance = [], [], None
 for name in ("64-tn", "64-nn", "128x64x256-tn", "64-tn-first"):
     try:
         result = json.loads((out / f"llm-{name}.json").read_text())[0]
     except (OSError, ValueError, IndexError) as error:
         faults.append(f"{name}: no result ({error})")
         continue
-    models, verdicts = result["models"], result["verdicts"]
+    models, verdicts, provenance = result["models"], result["verdicts"], provenance or result.get("provenance")
     subjects = {s["subject"]: s["cold"]["median_us"] for s in result.get("conclusion", {}).get("subjects", [])}
     layout = result["layout"]
     auto = min((us for s, us in subjects.items() if s.startswith("cublaslt-auto") and s.endswith(layout)), default=None)
@@ -107,7 +107,8 @@ for name in ("64-tn", "64-nn", "128x64x256-tn", "64-tn-first"):
 beaten = [r["run"] for r in rows if (r["speedup_over_auto"] or 0) > 1 and (r["winner"] or "").startswith("free ")]
 if not beaten:
     faults.append("no kernel of the answers beats auto-tuned cuBLASLt")
-(out / "llm.json").write_text(json.dumps({"runs": rows, "beats_cublaslt_auto": beaten, "faults": faults}, indent=1) + "\n")
+(out / "llm.json").write_text(json.dumps(
+    {"provenance": provenance, "runs": rows, "beats_cublaslt_auto": beaten, "faults": faults}, indent=1) + "\n")
 print("beats auto-tuned cuBLASLt:", ", ".join(beaten) or "nowhere")
 for fault in faults:
     print("FAULT", fault)
