@@ -136,9 +136,9 @@ class CandidateSubject final : public TimedSubject {
     cuda::clear_totals(totals, bench_.stream);
     for (int i = 0; i < std::min(kJudgedInFull, written); ++i) {
       const int set = (first + static_cast<int>(random_() % static_cast<unsigned>(written))) % sets;
-      const cuda::Reference& reference = bench_.operands.reference(mode.cold ? set : 0);
-      cuda::judge_output(bench_.shared.timed(set).c, reference.masked(), reference.spec, Criterion::bound, totals,
-                         bench_.stream);
+      const int inputs = mode.cold ? set : 0;
+      cuda::judge_output(bench_.shared.timed(set).c, bench_.operands.reference(inputs), bench_.operands.spec(inputs),
+                         Criterion::bound, totals, bench_.stream);
     }
     const cuda::Totals bad = read_totals(totals_, bench_.stream);
     if (bad.bad > 0) {

@@ -279,10 +279,9 @@ class ProblemAudit {
 
   std::int64_t count_wrong(Workbench& bench, int set) {
     const cuda::DeviceBuffer totals(sizeof(cuda::Totals));
-    const cuda::Reference& reference = bench.operands.reference(set);
     cuda::clear_totals(totals.as<cuda::Totals>(), device_.stream);
-    cuda::judge_output(bench.shared.timed(set).c, reference.masked(), reference.spec, Criterion::bound,
-                       totals.as<cuda::Totals>(), device_.stream);
+    cuda::judge_output(bench.shared.timed(set).c, bench.operands.reference(set), bench.operands.spec(set),
+                       Criterion::bound, totals.as<cuda::Totals>(), device_.stream);
     cuda::Totals found{};
     check(cudaMemcpyAsync(&found, totals.data(), sizeof found, cudaMemcpyDeviceToHost, device_.stream),
           "cudaMemcpyAsync");

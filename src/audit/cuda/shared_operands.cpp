@@ -176,7 +176,7 @@ CheckReport SharedOperands::check_timed_inputs(const cuda::TimingOperands& timin
   auto* totals = totals_.as<cuda::Totals>();
   cuda::clear_totals(totals, stream_);
   for (int set = 0; set < sets_; ++set) {
-    const InputSpec& spec = timing.reference(set).spec;
+    const InputSpec& spec = timing.spec(set);
     cuda::count_changed_input(spec, cuda::Matrix::a, problem_.a_is_k_major(), timed(set).a, totals, stream_);
     cuda::count_changed_input(spec, cuda::Matrix::b, problem_.b_is_k_major(), timed(set).b, totals, stream_);
   }

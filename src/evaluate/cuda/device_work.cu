@@ -282,7 +282,16 @@ __global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint
   }
 }
 
-// NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
+// The range that holds this block of all.
+__device__ int range_of(const HashRanges& ranges, std::int64_t block) {
+  int low = 0, high = ranges.count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (block < ranges.first_blocks[middle] ? high : low) = middle;
+  }
+  return low;
+}
+
 // A run of blocks for each warp, so that few of its blocks lie in another range than the one before.
 __global__ void range_hash_kernel(const __grid_constant__ HashRanges ranges, std::uint64_t key, std::uint64_t highest,
                                   unsigned long long* hashes) {
@@ -291,7 +300,8 @@ __global__ void range_hash_kernel(const __grid_constant__ HashRanges ranges, std
   const std::int64_t total = ranges.first_blocks[ranges.count], warps = item_step() / 32;
   const std::int64_t run = (total + warps - 1) / warps, begin = first_item() / 32 * run;
   const std::int64_t end = begin + run < total ? begin + run : total;
-  int range = 0;
+  if (begin >= end) return;
+  int range = range_of(ranges, begin);
   unsigned long long sum = 0;
   for (std::int64_t block = begin; block < end; ++block) {
     while (block >= ranges.first_blocks[range + 1]) {
@@ -302,14 +312,21 @@ __global__ void range_hash_kernel(const __grid_constant__ HashRanges ranges, std
     const std::int64_t offset = (block - ranges.first_blocks[range]) * kWords;
     const std::uint64_t* words = ranges.words[range] + offset;
     if (inputs::mix(key ^ reinterpret_cast<std::uintptr_t>(words)) > highest) continue;
-    const std::int64_t left = ranges.counts[range] - offset, count = left < kWords ? left : kWords;
-    for (std::int64_t i = lane; i < count; i += 32) {
+    const auto add = [&](std::int64_t i) {
       sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(offset + i + 1)) ^ words[i]);
+    };
+    const std::int64_t left = ranges.counts[range] - offset;
+    if (left >= kWords) {
+#pragma unroll  // all loads of a block are under way at once
+      for (int i = 0; i < kWords / 32; ++i) add(32 * i + lane);
+    } else {
+      for (std::int64_t i = lane; i < left; i += 32) add(i);
     }
   }
-  if (begin < end) add_warps(hashes + range, sum);
+  add_warps(hashes + range, sum);
 }
 
+// NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
 __global__ void scrub_kernel(int words) {
   extern __shared__ unsigned shared_words[];
   volatile unsigned* out = shared_words;
@@ -486,8 +503,6 @@ void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t patte
   check(cudaGetLastError(), "scatter_kernel");
 }
 
-// A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last
-// multiprocessor has got its first.
 void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsigned long long* hashes,
                  cudaStream_t stream) {
   const std::int64_t blocks = ranges.first_blocks[ranges.count];
@@ -498,6 +513,8 @@ void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsi
   check(cudaGetLastError(), "range_hash_kernel");
 }
 
+// A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last
+// multiprocessor has got its first.
 void scrub_shared_memory(int multiprocessors, std::int64_t smem_bytes, cudaStream_t stream) {
   const auto bytes = static_cast<int>(smem_bytes);
   check(cudaFuncSetAttribute(scrub_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "cudaFuncSetAttribute");

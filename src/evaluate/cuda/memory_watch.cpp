@@ -16,7 +16,8 @@ constexpr std::size_t kMoreHashes = 256;  // than are needed at once
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(cudaStream_t stream) : stream_(stream), key_(draw_seed()) {}
+MemoryWatch::MemoryWatch(cudaStream_t stream, std::size_t most_bytes)
+    : stream_(stream), most_bytes_(most_bytes), key_(draw_seed()) {}
 
 void MemoryWatch::forget() {
   std::erase_if(known_, [](const Seen& seen) { return !seen.range.fixed; });
@@ -49,24 +50,33 @@ std::vector<MemoryWatch::Seen> MemoryWatch::refresh() {
   return fresh;
 }
 
-void MemoryWatch::look() {
-  if (!forgot_ && looked_at_ == watched_memory_version()) return;
+std::size_t MemoryWatch::look() {
+  if (!forgot_ && looked_at_ == watched_memory_version()) return 0;
   std::vector<Seen> fresh = refresh();
   looked_at_ = watched_memory_version();
   if (share_ == 0) {
     double bytes = 1;
     for (const Seen& seen : fresh) bytes += static_cast<double>(seen.range.bytes);
-    share_ = std::min(1.0, static_cast<double>(kMostBytes) / bytes);
+    share_ = std::min(1.0, static_cast<double>(most_bytes_) / bytes);
   }
-  const std::vector<unsigned long long> hashes = hashes_of(fresh);
-  for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].hash = hashes[i];
+  // What is known was looked at after the last launch, unless others have run since.
+  std::vector<Seen> places = forgot_ ? known_ : std::vector<Seen>();
+  const std::size_t first_fresh = places.size();
+  places.insert(places.end(), fresh.begin(), fresh.end());
+  const std::vector<unsigned long long> hashes = hashes_of(places);
+  const std::size_t changed = forgot_ ? changed_bytes(hashes) : 0;
+  for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].hash = hashes[first_fresh + i];
   known_.insert(known_.end(), fresh.begin(), fresh.end());
   forgot_ = false;
+  return changed;
 }
 
 std::size_t MemoryWatch::changed_bytes() {
   if (forgot_ || looked_at_ != watched_memory_version()) refresh();
-  const std::vector<unsigned long long> now = hashes_of(known_);
+  return changed_bytes(hashes_of(known_));
+}
+
+std::size_t MemoryWatch::changed_bytes(const std::vector<unsigned long long>& now) const {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < known_.size(); ++i) bytes += now[i] == known_[i].hash ? 0 : known_[i].range.bytes;
   return bytes;

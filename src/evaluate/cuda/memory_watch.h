@@ -11,22 +11,19 @@ namespace warpsmith::cuda {
 
 class MemoryWatch {
  public:
-  explicit MemoryWatch(cudaStream_t stream);
+  // most_bytes: of more memory a sample is looked at, blocks of 2 KiB that nobody can foresee; a kernel that keeps
+  // results of many timed sets writes many.
+  explicit MemoryWatch(cudaStream_t stream, std::size_t most_bytes = 128 << 20);
 
   // Others than timed launches may write, but into nothing that is fixed: of that, what it held before stays known.
   void forget();
-  // Takes watched memory that is not known yet to be as it should be. Costs nothing where there is none. Of more memory
-  // than kMostBytes a sample is looked at, blocks of 2 KiB that nobody can foresee: a kernel that keeps results of many
-  // timed sets writes many.
-  void look();
-  // forget() was the last, and look() has not come since.
-  bool forgot() const { return forgot_; }
+  // Takes watched memory that is not known yet to be as it should be. Costs nothing where there is none. After forget(),
+  // the bytes of what stayed known that no longer hold what they did, in whole buffers; otherwise 0.
+  std::size_t look();
   // Bytes of the known buffers that no longer hold what look() saw, in whole buffers. Waits.
   std::size_t changed_bytes();
   // Whatever is there now is as it should be.
   void accept();
-
-  static constexpr std::size_t kMostBytes = 256 << 20;
 
  private:
   struct Seen {
@@ -36,9 +33,12 @@ class MemoryWatch {
   };
   // Drops what was freed from known_. Returns what is watched and not known, without hashes.
   std::vector<Seen> refresh();
+  // Bytes of the known buffers whose hashes, the first of `now`, are others.
+  std::size_t changed_bytes(const std::vector<unsigned long long>& now) const;
   std::vector<unsigned long long> hashes_of(const std::vector<Seen>& places);
 
   cudaStream_t stream_;
+  std::size_t most_bytes_;
   std::uint64_t key_ = 0;
   double share_ = 0;  // of the blocks; 0: nothing was looked at yet
   DeviceBuffer hashes_;

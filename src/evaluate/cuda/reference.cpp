@@ -47,19 +47,38 @@ std::shared_ptr<const Reference> ReferenceMaker::make(const InputSpec& spec) {
   const std::size_t bytes = static_cast<std::size_t>(spec.m * spec.n) * sizeof(double);
   auto reference = std::make_shared<Reference>(
       Reference{spec, DeviceBuffer(bytes, Contents::fixed), DeviceBuffer(bytes, Contents::fixed), draw_seed(), 0});
-  multiply(spec, false, reference->c64.as<double>());
-  if (non_negative(spec.kind)) {
-    check(
-        cudaMemcpyAsync(reference->magnitudes.data(), reference->c64.data(), bytes, cudaMemcpyDeviceToDevice, stream_),
-        "cudaMemcpyAsync");
-  } else {
-    multiply(spec, true, reference->magnitudes.as<double>());
-  }
-  audit(*reference);
-  mask_reference(reference->c64.as<double>(), spec.m * spec.n, reference->key, 0, stream_);
-  mask_reference(reference->magnitudes.as<double>(), spec.m * spec.n, reference->key, 1, stream_);
+  fill(spec, reference->key, reference->c64.as<double>(), reference->magnitudes.as<double>());
   reference->checksum = sum(*reference);
   return reference;
+}
+
+ReferenceStack ReferenceMaker::make_stack(std::vector<InputSpec> specs) {
+  ReferenceStack stack;
+  stack.stride_ = ReferenceStack::stride_of(specs.front().m * specs.front().n);
+  stack.c64_ = DeviceBuffer(specs.size() * stack.stride_, Contents::fixed);
+  stack.magnitudes_ = DeviceBuffer(specs.size() * stack.stride_, Contents::fixed);
+  stack.specs_ = std::move(specs);
+  for (std::size_t i = 0; i < stack.specs_.size(); ++i) {
+    const std::size_t at = i * stack.stride_;
+    stack.keys_.push_back(draw_seed());
+    fill(stack.specs_[i], stack.keys_[i], stack.c64_.as<double>(at), stack.magnitudes_.as<double>(at));
+  }
+  return stack;
+}
+
+void ReferenceMaker::fill(const InputSpec& spec, std::uint64_t key, double* c64, double* magnitudes) {
+  const std::int64_t elements = spec.m * spec.n;
+  multiply(spec, false, c64);
+  if (non_negative(spec.kind)) {
+    check(cudaMemcpyAsync(magnitudes, c64, static_cast<std::size_t>(elements) * sizeof(double),
+                          cudaMemcpyDeviceToDevice, stream_),
+          "cudaMemcpyAsync");
+  } else {
+    multiply(spec, true, magnitudes);
+  }
+  audit(spec, c64, magnitudes);
+  mask_reference(c64, elements, key, 0, stream_);
+  mask_reference(magnitudes, elements, key, 1, stream_);
 }
 
 unsigned long long ReferenceMaker::sum(const Reference& reference) {
@@ -97,12 +116,11 @@ void ReferenceMaker::multiply(const InputSpec& spec, bool absolute, double* out)
   check(cublasSetMathMode(cublas_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
 }
 
-void ReferenceMaker::audit(const Reference& reference) {
+void ReferenceMaker::audit(const InputSpec& spec, const double* c64, const double* magnitudes) {
   if (totals_.bytes() == 0) totals_ = DeviceBuffer(sizeof(Totals));
   auto* totals = totals_.as<Totals>();
   clear_totals(totals, stream_);
-  count_bad_references(reference.spec, reference.c64.as<double>(), reference.magnitudes.as<double>(), kAuditSamples,
-                       totals, stream_);
+  count_bad_references(spec, c64, magnitudes, kAuditSamples, totals, stream_);
   Totals result{};
   check(cudaMemcpyAsync(&result, totals, sizeof result, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   check(cudaStreamSynchronize(stream_), "making the FP64 reference");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "evaluate/gates.h"
 
@@ -31,16 +32,16 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   const std::int64_t a = problem.a_extent(), b = problem.b_extent(), c = problem.c_extent();
   const auto share = [&](double part, double bytes) { return part * static_cast<double>(free_bytes) / bytes; };
-  const double for_references = share(kReferenceShare, static_cast<double>(Reference::mapped_bytes(c)));
+  const double for_references = share(kReferenceShare, static_cast<double>(ReferenceStack::bytes_of(problem.m * problem.n)));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
   count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
   c_ = allocate(c, Spacing::dense, Contents::changing);
+  std::vector<InputSpec> specs;
   for (int set = 0; set < count_; ++set) {
-    const InputSpec spec{InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(set)),
-                         problem.m,         problem.n,
-                         problem.k,         problem.element};
-    references_.push_back(references.make(spec));
+    specs.push_back({InputKind::normal, inputs::mix(seed + 0x1000 + static_cast<std::uint64_t>(set)), problem.m,
+                     problem.n, problem.k, problem.element});
   }
+  references_ = references.make_stack(std::move(specs));
 }
 
 TimingOperands::Stack TimingOperands::allocate(std::int64_t elements, Spacing spacing, Contents contents) const {
@@ -72,7 +73,7 @@ const TimingOperands::Stack& TimingOperands::filled(Matrix matrix, bool k_major)
   Stack made = allocate(elements, Spacing::scattered, Contents::fixed);
   for (int set = 0; set < count_; ++set) {
     if (!problem_.packed()) set_pattern(made.at(set), elements, kGap, stream_);
-    fill_input(reference(set).spec, matrix, k_major, made.at(set), stream_, ld);
+    fill_input(spec(set), matrix, k_major, made.at(set), stream_, ld);
   }
   stack = std::move(made);
   return stack;
@@ -92,7 +93,7 @@ OperandSet TimingOperands::operands(Layout layout, int inputs, int output) {
 
 Judging TimingOperands::judging() const {
   return {Criterion::bound, problem_.accumulator,   problem_.scaled(),
-          kTimedFactors,    reference(0).spec.seed, problem_.c_ld()};
+          kTimedFactors,    spec(0).seed, problem_.c_ld()};
 }
 
 void TimingOperands::poison(int first, int sets, std::uint16_t pattern) {
@@ -108,7 +109,7 @@ void TimingOperands::poison_all(int sets, std::uint16_t pattern) {
 void TimingOperands::fill_old_outputs(int first, int sets) {
   if (!problem_.scaled()) return;
   for (int set = first; set < first + sets; ++set) {
-    fill_output(reference(0).spec, problem_.c_ld(), c_.at(set), stream_);
+    fill_output(spec(0), problem_.c_ld(), c_.at(set), stream_);
   }
 }
 

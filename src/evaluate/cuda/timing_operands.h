@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "evaluate/cuda/cuda_handles.h"
@@ -26,8 +25,9 @@ class TimingOperands {
   OperandSet operands(Layout layout, int inputs, int output);
   // How a C of these sets is judged.
   Judging judging() const;
-  // Of a product of set `inputs`.
-  const Reference& reference(int inputs) const { return *references_[static_cast<std::size_t>(inputs)]; }
+  // What is in A and B of set `inputs`, and their product.
+  const InputSpec& spec(int inputs) const { return references_.spec(inputs); }
+  MaskedReference reference(int inputs) const { return references_.masked(inputs); }
   // C of `sets` sets, from set `first` on, holds `pattern` afterwards; of a scaled problem, what input_c() says of set
   // 0.
   void poison(int first, int sets, std::uint16_t pattern);
@@ -52,7 +52,7 @@ class TimingOperands {
   Problem problem_;
   cudaStream_t stream_;
   int count_ = 1;
-  std::vector<std::shared_ptr<const Reference>> references_;
+  ReferenceStack references_;
   std::array<Stack, 2> a_, b_;  // [k-major]
   Stack c_;
 };

@@ -185,10 +185,9 @@ void TimingSteps::restore(Contender& one) {
 void TimingSteps::watch(int subject) {
   if (subject > 0) return;
   operands_.operands(contender(subject).layout, 0, 0);
-  if (watch_.forgot() && watch_.changed_bytes() > 0) {
+  if (watch_.look() > 0) {
     throw CudaError("a kernel has written into the operands that are timed before it was timed", false, true);
   }
-  watch_.look();
 }
 
 double TimingSteps::replay(const ArmedGraph& graph, int subject) {
@@ -370,9 +369,8 @@ CheckReport TimingSteps::judge_call(const Call& made, const char* where) {
 }
 
 void TimingSteps::judge_set(int inputs, int output) {
-  const Reference& reference = operands_.reference(inputs);
-  judge_output(operands_.operands(problem_.layout, inputs, output).c, reference.masked(), reference.spec,
-               operands_.judging(), totals_.as<Totals>(), device_.stream);
+  judge_output(operands_.operands(problem_.layout, inputs, output).c, operands_.reference(inputs),
+               operands_.spec(inputs), operands_.judging(), totals_.as<Totals>(), device_.stream);
 }
 
 // Waits, so that no kernel of the candidate runs between the judging and the reading.

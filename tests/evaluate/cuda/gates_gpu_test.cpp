@@ -464,6 +464,40 @@ TEST_F(GatesOnDevice, ReferencesAreMaskedInDeviceMemory) {
   EXPECT_FALSE(maker.intact(*reference));
 }
 
+TEST_F(GatesOnDevice, StackedReferencesAreThoseOfEachProduct) {
+  cuda::Stream stream = cuda::make_stream();
+  cuda::CublasHandle cublas;
+  cuda::check(cublasCreate(cublas.out()), "cublasCreate");
+  cuda::ReferenceMaker maker(cublas.get(), stream.get());
+  maker.reset(1 << 20);
+  constexpr std::int64_t kRows = 5, kColumns = 7, kElements = kRows * kColumns;
+  std::vector<InputSpec> specs;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    const InputKind kind = seed % 2 == 0 ? InputKind::positive : InputKind::normal;  // whose magnitudes are C itself
+    specs.push_back({kind, seed, kRows, kColumns, 64, ElementType::f16});
+  }
+  const cuda::ReferenceStack stack = maker.make_stack(specs);
+  EXPECT_GE(cuda::ReferenceStack::bytes_of(kElements), static_cast<std::size_t>(2 * 8 * kElements));
+  const auto unmasked = [&](const cuda::MaskedReference& reference, int which) {
+    std::vector<std::uint64_t> values(kElements);
+    cuda::check(cudaMemcpy(values.data(), which == 0 ? reference.c64 : reference.magnitudes, kElements * 8,
+                           cudaMemcpyDeviceToHost),
+                "copy");
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      values[static_cast<std::size_t>(i)] ^= cuda::reference_mask(reference.key, i, which);
+    }
+    return values;
+  };
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(stack.spec(i), specs[static_cast<std::size_t>(i)]);
+    const auto alone = maker.make(stack.spec(i));
+    for (const int which : {0, 1}) {
+      EXPECT_EQ(unmasked(stack.masked(i), which), unmasked(alone->masked(), which)) << i << ' ' << which;
+    }
+    EXPECT_NE(stack.masked(i).key, stack.masked((i + 1) % 4).key);
+  }
+}
+
 // --- sanitizer ---
 
 class Sanitized : public GatesOnDevice {
