@@ -5,8 +5,8 @@
 #   scripts/gpu/ncu.sh GRID-OFFLINE.CSV [COUNT]      COUNT: of the best, and of the worst (default 10)
 # The wisdom file of the GPU (WARPSMITH_WISDOM, or wisdom/GPU.jsonl) has to hold these shapes.
 # Results: ${OUT:-results/h200}/{ncu.csv,ncu.txt}. Each row: shape, whose kernel, its name, metric, unit, value; of one
-# launch at the clocks that the device chooses, cache control off, after several that warm up. Exit codes: 0 all well,
-# 1 not, 2 bad input, 3 nothing staged or no ncu.
+# launch at the clocks that the device chooses, cache control off, after several that warm up. METRICS: more of them than
+# these, separated by spaces. Exit codes: 0 all well, 1 not, 2 bad input, 3 nothing staged or no ncu.
 set -uo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -37,6 +37,8 @@ metrics=(gpu__time_duration.sum sm__throughput.avg.pct_of_peak_sustained_elapsed
   smsp__average_warps_issue_stalled_wait_per_issue_active.ratio
   smsp__average_warps_issue_stalled_membar_per_issue_active.ratio
   smsp__average_warps_issue_stalled_sleeping_per_issue_active.ratio)
+read -ra more <<<"${METRICS:-}"
+metrics+=("${more[@]}")
 readonly metrics
 
 # "M N K LAYOUT RATIO" of the worst and of the best by lt_auto_us / ours_us; into $scratch/wisdom.jsonl, what the wisdom
