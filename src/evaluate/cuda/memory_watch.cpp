@@ -67,7 +67,7 @@ std::size_t MemoryWatch::look() {
   const std::size_t changed = forgot_ ? changed_bytes(hashes) : 0;
   for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].hash = hashes[first_fresh + i];
   known_.insert(known_.end(), fresh.begin(), fresh.end());
-  forgot_ = false;
+  forgot_ = changed > 0;  // or the next one to look would not hear of it
   return changed;
 }
 

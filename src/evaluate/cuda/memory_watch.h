@@ -17,8 +17,9 @@ class MemoryWatch {
 
   // Others than timed launches may write, but into nothing that is fixed: of that, what it held before stays known.
   void forget();
-  // Takes watched memory that is not known yet to be as it should be. Costs nothing where there is none. After forget(),
-  // the bytes of what stayed known that no longer hold what they did, in whole buffers; otherwise 0.
+  // Takes watched memory that is not known yet to be as it should be. Costs nothing where there is none. After
+  // forget(): the bytes, in whole buffers, of what stayed known and no longer holds what it did; until there are none,
+  // or accept(). Otherwise 0.
   std::size_t look();
   // Bytes of the known buffers that no longer hold what look() saw, in whole buffers. Waits.
   std::size_t changed_bytes();

@@ -32,7 +32,8 @@ TimingOperands::TimingOperands(const Problem& problem, std::uint64_t seed, int l
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   const std::int64_t a = problem.a_extent(), b = problem.b_extent(), c = problem.c_extent();
   const auto share = [&](double part, double bytes) { return part * static_cast<double>(free_bytes) / bytes; };
-  const double for_references = share(kReferenceShare, static_cast<double>(ReferenceStack::bytes_of(problem.m * problem.n)));
+  const double for_references =
+      share(kReferenceShare, static_cast<double>(ReferenceStack::bytes_of(problem.m * problem.n)));
   const double for_operands = share(kOperandShare, sizeof(std::uint16_t) * static_cast<double>(2 * a + 2 * b + c));
   count_ = static_cast<int>(std::clamp(std::min(for_references, for_operands), 1.0, std::max(1.0, 1.0 * launches)));
   c_ = allocate(c, Spacing::dense, Contents::changing);
@@ -92,8 +93,7 @@ OperandSet TimingOperands::operands(Layout layout, int inputs, int output) {
 }
 
 Judging TimingOperands::judging() const {
-  return {Criterion::bound, problem_.accumulator,   problem_.scaled(),
-          kTimedFactors,    spec(0).seed, problem_.c_ld()};
+  return {Criterion::bound, problem_.accumulator, problem_.scaled(), kTimedFactors, spec(0).seed, problem_.c_ld()};
 }
 
 void TimingOperands::poison(int first, int sets, std::uint16_t pattern) {
