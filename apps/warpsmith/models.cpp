@@ -12,11 +12,20 @@
 
 namespace warpsmith::cli {
 
-std::vector<std::filesystem::path> model_places(Target target) {
-  const std::string name = is_cuda(target) ? "cuda.safetensors" : "cpu.safetensors";
+std::vector<std::filesystem::path> model_places(Target target, const Machine& machine) {
+  std::vector<std::string> names = {"cuda"};
+  if (!is_cuda(target)) {
+    names = {"cpu"};
+    if (machine.avx512 || machine.avx2) names.insert(names.begin(), machine.avx512 ? "cpu-avx512" : "cpu-avx2");
+  }
   const std::filesystem::path program = executable_dir();
-  return {data_dir() / "models" / name, program / "models" / name,
-          (program / ".." / "share" / "warpsmith" / "models" / name).lexically_normal()};
+  const std::filesystem::path directories[] = {data_dir() / "models", program / "models",
+                                               (program / ".." / "share" / "warpsmith" / "models").lexically_normal()};
+  std::vector<std::filesystem::path> places;
+  for (const std::filesystem::path& directory : directories) {
+    for (const std::string& name : names) places.push_back(directory / (name + ".safetensors"));
+  }
+  return places;
 }
 
 namespace {
@@ -36,13 +45,14 @@ std::vector<std::string> policy_choices() {
   return names;
 }
 
-Result<PolicyChoice> choose_policy(const std::string& name, const std::string& path, Target target) {
+Result<PolicyChoice> choose_policy(const std::string& name, const std::string& path, Target target,
+                                   const Machine& machine) {
   const auto names = policy_choices();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     return bad_input(fmt::format("unknown policy '{}'; accepted: {}", printable(name), fmt::join(names, ", ")));
   }
   if (name != "auto" && name != "model") return PolicyChoice{name, nullptr, {}};
-  std::vector<std::filesystem::path> places = model_places(target);
+  std::vector<std::filesystem::path> places = model_places(target, machine);
   if (!path.empty()) places = {path};
   std::error_code ignored;
   std::string notice;

@@ -13,8 +13,9 @@
 namespace warpsmith::cli {
 
 // Where a target's model is looked for: models/NAME.safetensors in the data directory, beside the program, then in the
-// installation's share/warpsmith. CUDA targets share one.
-std::vector<std::filesystem::path> model_places(Target target);
+// installation's share/warpsmith. NAME: cuda on all CUDA targets; on the CPU cpu-avx512 or cpu-avx2, the widest that
+// the machine has, since kernels for the one say little about the other's, and then cpu.
+std::vector<std::filesystem::path> model_places(Target target, const Machine& machine);
 
 struct PolicyChoice {
   std::string name;
@@ -24,7 +25,8 @@ struct PolicyChoice {
 
 // "auto": the model where one of this program's recipe version is found, else evolution, with a notice where there is a
 // model that does not fit. "model" itself: an error then. path: a model file instead of the usual places.
-Result<PolicyChoice> choose_policy(const std::string& name, const std::string& path, Target target);
+Result<PolicyChoice> choose_policy(const std::string& name, const std::string& path, Target target,
+                                   const Machine& machine);
 std::vector<std::string> policy_choices();
 
 }  // namespace warpsmith::cli

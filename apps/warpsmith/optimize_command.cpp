@@ -87,7 +87,7 @@ class OptimizeCommand {
   Result<OptimizeOutcome> search_replay(const Problem& problem, const ReplayTable& table, double budget_seconds);
   Result<OptimizeOutcome> search(const Archive::Scope& scope, Trials& trials, double budget_seconds,
                                  double baseline_us);
-  Status choose(Target target);
+  Status choose(Target target, const Machine& machine);
   Status prepare_models(bool replay);
   void show(const OptimizeOutcome& outcome);
 
@@ -218,8 +218,8 @@ Result<OptimizeOutcome> OptimizeCommand::search_replay(const Problem& problem, c
 }
 
 // The policy, once the target is known.
-Status OptimizeCommand::choose(Target target) {
-  auto choice = choose_policy(arguments_.policy, arguments_.model, target);
+Status OptimizeCommand::choose(Target target, const Machine& machine) {
+  auto choice = choose_policy(arguments_.policy, arguments_.model, target, machine);
   if (!choice) return choice.error();
   policy_ = std::move(*choice);
   if (!policy_.notice.empty() && !arguments_.quiet) fmt::print(stderr, "{}\n", policy_.notice);
@@ -283,7 +283,9 @@ Result<int> OptimizeCommand::run() {
       fmt::print(stderr, "optimising on this CPU ({})\n", device->note);
     }
   }
-  if (const Status status = choose(replay ? table->target() : device->target); !status) return status.error();
+  const Status chosen =
+      replay ? choose(table->target(), table->machine()) : choose(device->target, device->evaluator->machine());
+  if (!chosen) return chosen.error();
   int exit_code = kExitOk;
   for (const Problem& problem : *problems) {
     const double share = *budget / static_cast<double>(problems->size());
