@@ -2,10 +2,12 @@
 #include "compile/compile.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <set>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -51,19 +53,26 @@ struct Headers {
   std::string digest;
 };
 
+std::vector<std::string> named_directories() {
+  std::vector<std::string> directories;
+  const char* named = std::getenv("WARPSMITH_HEADERS");
+  std::string_view rest = named == nullptr ? "" : named;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) directories.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return directories;
+}
+
 // Nothing for a source that includes nothing. Error: environment, for a directory that is not there.
 Result<Headers> headers_of(const Candidate& candidate) {
   Headers headers;
-  const char* named = std::getenv("WARPSMITH_HEADERS");
-  if (named == nullptr || candidate.language != Language::cuda) return headers;
+  const std::vector<std::string> named = named_directories();
+  if (named.empty() || candidate.language != Language::cuda) return headers;
   if (candidate.source.find("include") == std::string::npos) return headers;
   HashInput digest;
-  std::string_view rest = named;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    const std::string directory(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (directory.empty()) continue;
+  for (const std::string& directory : named) {
     std::error_code error;
     const fs::path whole = fs::canonical(directory, error);
     if (error || !fs::is_directory(whole, error)) {
@@ -187,6 +196,18 @@ Result<Compiled> run_host(const CompilerOptions& options, CompilerIdentities& id
 }
 
 }  // namespace
+
+std::string offered_headers() {
+  std::set<std::string> tops;
+  for (const std::string& directory : named_directories()) {
+    std::error_code error;
+    for (fs::directory_iterator at(directory, error), last; !error && at != last; at.increment(error)) {
+      std::error_code ignored;
+      if (at->is_directory(ignored)) tops.insert(at->path().filename().string() + "/");
+    }
+  }
+  return fmt::format("{}", fmt::join(tops, ", "));
+}
 
 Compiler::Compiler(CompilerOptions options)
     : options_(std::move(options)), identities_(std::make_shared<CompilerIdentities>(options_)) {}

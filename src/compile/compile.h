@@ -49,6 +49,10 @@ struct CompilerOptions {
   std::string host_compiler{};           // empty: $WARPSMITH_CXX, $CXX, else c++ or g++ or clang++ on PATH
 };
 
+// What the user lets CUDA candidates include (WARPSMITH_HEADERS), by the directories at its top, such as "cute/,
+// cutlass/"; empty: nothing.
+std::string offered_headers();
+
 class CompilerIdentities;
 
 // Thread-safe: compiles of different candidates run in parallel; two of the same key may both compile, and one entry

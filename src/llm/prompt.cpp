@@ -190,6 +190,7 @@ std::vector<Message> propose(const Prompts& prompts, const PromptFacts& facts) {
     retrieved += fmt::format("{}## {}\n{}\n", retrieved.empty() ? "" : "\n", place, unended(text));
   }
   values["retrieved"] = unended(retrieved);
+  values["headers"] = facts.headers;
   const bool cuda = is_cuda(scope.target);
   if (!cuda) values["knobs"] = knob_tables(scope);
   return {{"system", prompts.system.render({})}, {"user", (cuda ? prompts.cuda : prompts.cpu).render(values)}};

@@ -41,6 +41,7 @@ struct PromptFacts {
   std::vector<Exemplar> exemplars;  // slowest first
   std::vector<std::string> failures;
   std::vector<std::pair<std::string, std::string>> retrieved;  // where, text
+  std::string headers;                                         // as offered_headers() says
 };
 
 // `count` of the accepted kernels, each once at its best time, from distinct buckets of speed-up; slowest first.

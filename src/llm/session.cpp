@@ -195,6 +195,7 @@ std::string Session::query() const {
 Result<std::vector<Message>> Session::prompt() {
   PromptFacts facts;
   facts.scope = options_.scope;
+  if (is_cuda(facts.scope.target)) facts.headers = offered_headers();
   facts.reference_us = options_.reference_us;
   facts.reference = options_.reference;
   facts.failures.assign(failures_.begin(), failures_.end());

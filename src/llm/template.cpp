@@ -98,7 +98,7 @@ Result<Prompts> Prompts::load(const std::filesystem::path& directory) {
   const std::vector<std::string> problem = {"m", "n", "k", "layout", "element", "accumulator"};
   std::vector<std::string> task = problem;
   for (const char* name : {"storage", "scaling", "flops", "bytes", "machine", "reference", "floor", "exemplars",
-                           "failures", "retrieved", "arch", "knobs"}) {
+                           "failures", "retrieved", "headers", "arch", "knobs"}) {
     task.emplace_back(name);
   }
   std::vector<std::string> check = problem;

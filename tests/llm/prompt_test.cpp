@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "llm/hack_checker.h"
 #include "machines.h"
 #include "scripted_server.h"
 
@@ -101,7 +102,18 @@ TEST_F(Golden, OfACudaTarget) {
 TEST_F(Golden, OfACudaTargetThatKnowsNothing) {
   PromptFacts facts;
   facts.scope = {Problem{4096, 512, 8192, Layout::nn, ElementType::bf16}, test_gpu(), Target::sm90, 1};
+  facts.headers = "cute/, cutlass/";
   expect("cuda-first.txt", propose(prompts_, facts));
+}
+
+TEST_F(Golden, OfTheRewardChecker) {
+  const Archive::Scope scope = {Problem{64, 64, 64, Layout::tn}, test_gpu(), Target::sm90, 1};
+  FreeForm form;
+  form.source = "__device__ float kept[64];\n__global__ void f() {}\n";
+  const std::string descriptor = "{\"warpsmith_candidate\": 1}\n";
+  const Leap leap{form, descriptor, scope, 0.8, "2.4 times faster than the best before"};
+  expect("checker.txt", check_prompt(prompts_, leap, {{"device variable", "kept outlives a launch", "caches"}},
+                                     {{"cache_by_value", "keeps C by what A begins with"}}));
 }
 
 TEST_F(Golden, OfTheCpuTarget) {

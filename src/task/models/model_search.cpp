@@ -172,7 +172,7 @@ Result<std::vector<llm::Message>> Search::prompt() {
       retrieve(session_.task(), session_.target(), options_, failures_.empty() ? std::string() : failures_.back());
   if (!passages) return passages.error();
   return propose(prompts_, session_.task(), session_.target(), session_.machine(), shown,
-                 {failures_.begin(), failures_.end()}, *passages);
+                 {failures_.begin(), failures_.end()}, *passages, offered_headers());
 }
 
 void Search::count(const llm::Exchange& exchange, const llm::ModelChoice& model) {
@@ -367,7 +367,7 @@ Result<std::vector<llm::Message>> first_prompt(const TaskSession& session, const
                                                const TaskPrompts& prompts) {
   const auto passages = retrieve(session.task(), session.target(), options, {});
   if (!passages) return passages.error();
-  return propose(prompts, session.task(), session.target(), session.machine(), {}, {}, *passages);
+  return propose(prompts, session.task(), session.target(), session.machine(), {}, {}, *passages, offered_headers());
 }
 
 Result<ModelSearchResult> search_with_models(TaskSession& session, const std::vector<TaskCandidate>& candidates,

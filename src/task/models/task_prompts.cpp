@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/file.h"
 #include "llm/answer.h"
@@ -51,6 +52,17 @@ std::string form_text(const Task& task, Target target) {
       task.integer_names().empty() ? "1" : task.integer_names().front(), arguments);
 }
 
+// As a word of its own: every source has an x in "extern".
+bool mentions(const std::string& source, const std::string& name) {
+  const auto inside = [&](std::size_t at) {
+    return at < source.size() && (std::isalnum(static_cast<unsigned char>(source[at])) != 0 || source[at] == '_');
+  };
+  for (std::size_t at = source.find(name); at != std::string::npos; at = source.find(name, at + 1)) {
+    if ((at == 0 || !inside(at - 1)) && !inside(at + name.size())) return true;
+  }
+  return false;
+}
+
 Result<llm::Template> load(const std::filesystem::path& directory, const char* file,
                            const std::vector<std::string>& names) {
   const auto text = read_file(directory / file);
@@ -66,7 +78,7 @@ Result<TaskPrompts> TaskPrompts::find(const std::string& chosen) {
   TaskPrompts prompts;
   prompts.shared = std::move(*shared);
   const std::vector<std::string> names = {"statement", "machine",  "arguments", "form",
-                                          "exemplars", "failures", "retrieved"};
+                                          "exemplars", "failures", "retrieved", "headers"};
   struct Entry {
     const char* file;
     llm::Template* place;
@@ -87,8 +99,8 @@ Result<TaskPrompts> TaskPrompts::find(const std::string& chosen) {
 
 std::vector<llm::Message> propose(const TaskPrompts& prompts, const Task& task, Target target, const Machine& machine,
                                   const std::vector<ShownCandidate>& exemplars,
-                                  const std::vector<std::string>& failures,
-                                  const std::vector<llm::Passage>& retrieved) {
+                                  const std::vector<std::string>& failures, const std::vector<llm::Passage>& retrieved,
+                                  const std::string& headers) {
   llm::TemplateValues values;
   values["statement"] = unended(statement_of(task, target));
   values["machine"] = machine_text(machine);
@@ -114,6 +126,7 @@ std::vector<llm::Message> propose(const TaskPrompts& prompts, const Task& task, 
     passages += fmt::format("{}## {}\n{}\n", passages.empty() ? "" : "\n", passage.place, unended(passage.text));
   }
   values["retrieved"] = unended(passages);
+  values["headers"] = headers;
   return {{"system", prompts.system.render({})},
           {"user", (is_cuda(target) ? prompts.cuda : prompts.cpu).render(values)}};
 }
@@ -150,7 +163,7 @@ std::vector<llm::Suspicion> find_suspicions(const Task& task, const TaskCandidat
     const std::string& name = task.inputs[i].name;
     const bool read = candidate.form.language == Language::cuda
                           ? std::any_of(candidate.form.kernels.begin(), candidate.form.kernels.end(), given)
-                          : candidate.form.source.find(name) != std::string::npos;
+                          : mentions(candidate.form.source, name);
     if (!read) suspicions.push_back(llm::unread_operand(name));
   }
   return suspicions;

@@ -32,7 +32,8 @@ struct ShownCandidate {
 std::vector<llm::Message> propose(const TaskPrompts& prompts, const Task& task, Target target, const Machine& machine,
                                   const std::vector<ShownCandidate>& exemplars,  // slowest first
                                   const std::vector<std::string>& failures,
-                                  const std::vector<llm::Passage>& retrieved = {});
+                                  const std::vector<llm::Passage>& retrieved = {},
+                                  const std::string& headers = {});  // as offered_headers() says
 
 // A candidate whose time is a leap, as a second model is asked about it.
 std::vector<llm::Message> check_prompt(const TaskPrompts& prompts, const Task& task, Target target,
