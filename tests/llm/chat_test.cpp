@@ -376,6 +376,37 @@ TEST(ChatTls, TrustsOnlyWhatItIsToldTo) {
   EXPECT_NE(Client(options, transport).ask().failure(), nullptr);
 }
 
+// The scripted server as the proxy: it is sent whole URLs of a host that there is not.
+TEST(ChatProxy, IsAskedForOtherHostsAndNotForThisOne) {
+  const ScriptedServer proxy(nlohmann::json::array({{{"answer", "by the proxy"}}}));
+  const ScriptedServer endpoint(nlohmann::json::array({{{"answer", "directly"}}}));
+  auto curl = open_curl();
+  ASSERT_TRUE(curl) << curl.error().message;
+  const std::shared_ptr<const HttpTransport> transport = std::move(*curl);
+  const std::string address = proxy.url().substr(0, proxy.url().rfind('/'));
+  unsetenv("no_proxy");
+  unsetenv("NO_PROXY");
+  setenv("http_proxy", address.c_str(), 1);
+  ChatOptions options;
+  options.url = "http://models.invalid/v1";
+  const Exchange far = Client(options, transport).ask();
+  options.url = endpoint.url();
+  const Exchange near = Client(options, transport).ask();
+  setenv("no_proxy", "models.invalid", 1);
+  options.url = "http://models.invalid/v1";
+  options.max_attempts = 1;
+  const Exchange excepted = Client(options, transport).ask();
+  unsetenv("no_proxy");
+  unsetenv("http_proxy");
+  ASSERT_NE(far.reply(), nullptr) << far.failure()->message;
+  EXPECT_EQ(far.reply()->text, "by the proxy");
+  ASSERT_EQ(proxy.requests().size(), 1u);
+  EXPECT_EQ(proxy.requests()[0]["path"], "http://models.invalid/v1/chat/completions");
+  ASSERT_NE(near.reply(), nullptr) << near.failure()->message;
+  EXPECT_EQ(near.reply()->text, "directly");
+  ASSERT_NE(excepted.failure(), nullptr) << "no_proxy names this host, which does not exist";
+}
+
 TEST(ChatUrl, IsCheckedWithoutQuotingSecrets) {
   for (const auto& [text, whole] : {std::pair{"http://localhost:8000/v1", "http://localhost:8000/v1"},
                                     {"https://a.b/v1/", "https://a.b/v1/"},

@@ -74,6 +74,70 @@ TEST_F(LlmCli, SaysWhenNobodyAnswers) {
       3, "no answer from http://127.0.0.1:1/v1/chat/completions");
 }
 
+TEST_F(LlmCli, SendsNothingWhereTlsIsAskedForAndThereIsNone) {
+  const ScriptedServer plain(json::array({{{"answer", "never read"}}}));
+  expect_refused(
+      optimize({"--llm-url", plain.url("https"), "--llm-model", "m", "--llm-first", "0", "--llm-requests", "2"}), 3,
+      "no answer from " + plain.url("https") + "/chat/completions: ");
+  EXPECT_TRUE(plain.requests().empty());
+}
+
+// All that an endpoint may do, on a task that ships, with the compilers, the gates and the clock that users have.
+TEST_F(LlmCli, LearnsAShippedTaskFromAnEndpointThatDoesEverythingWrongFirst) {
+  const fs::path candidates = fs::path(WARPSMITH_TASKS) / "softmax/candidates";
+  const std::string source = *read_file(candidates / "rows.cpp");
+  const auto answer = [&](const std::string& what, const std::string& instead) {
+    std::string text = source;
+    const auto at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    text.replace(at, what.size(), instead);
+    return answer_with("```cpp\n" + text + "```\n```json\n" + *read_file(candidates / "rows.json") + "```\n");
+  };
+  const std::string good = answer("// Three passes", "// In three passes"), wrong = answer("1 / sum", "2 / sum"),
+                    broken = answer("std::exp(", "std::exq(");
+  const ScriptedServer server(json::array({{{"answer", "Softmax is bound by memory."}},
+                                           {{"answer", wrong}},
+                                           {{"status", 429}, {"headers", {{"Retry-After", "0"}}}, {"body", "later"}},
+                                           {{"status", 500}, {"body", "oops"}},
+                                           {{"garbage", 5 << 20}},
+                                           {{"answer", good}, {"cut", 200}},
+                                           {{"answer", "## Code\n```cpp\nint x;\n```\n"}},
+                                           {{"answer", broken}},
+                                           {{"hang", 30}},
+                                           {{"answer", good}, {"piece", 11}},
+                                           {{"answer", good}}}));
+  const ProcessOutput output = run({"optimize",
+                                    "--task",
+                                    (fs::path(WARPSMITH_TASKS) / "softmax").string(),
+                                    "--target",
+                                    "cpu",
+                                    "--threads",
+                                    "1",
+                                    "--policy",
+                                    "llm",
+                                    "--quiet",
+                                    "--json",
+                                    "--no-sanitizer",
+                                    "--llm-url",
+                                    server.url(),
+                                    "--llm-model",
+                                    "small",
+                                    "--llm-timeout",
+                                    "5s",
+                                    "--llm-requests",
+                                    "11",
+                                    "--budget",
+                                    "180s"});
+  ASSERT_EQ(output.status.exit_code, 0) << output.err;
+  const json result = json::parse(output.out).at(0), &models = result.at("models");
+  EXPECT_EQ(server.requests().size(), 11u) << "after every fault the next prompt goes out";
+  EXPECT_EQ(models["requests"], 11) << models;
+  EXPECT_EQ(models["malformed"], 2) << models;
+  EXPECT_EQ(result["verdicts"]["wrong"], 1) << result["verdicts"];
+  EXPECT_EQ(result["verdicts"]["compile-error"], 1) << result["verdicts"];
+  EXPECT_GE(result["verdicts"]["accepted"], 2) << "the task's own, and the answer";
+}
+
 TEST_F(LlmCli, OptimisesOnTheCpuFromEndToEnd) {
   const ScriptedServer server(json::array({{{"answer", "A larger tile might help."}},
                                            {{"answer", recipe_answer("cpu simd=avx2 tile=4x2 b=direct")}},
