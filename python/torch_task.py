@@ -11,6 +11,7 @@ torch-eager            the expression as it stands, called launch after launch f
 torch-compile          torch.compile of it, likewise
 torch-reduce-overhead  torch.compile in mode reduce-overhead, likewise
 torch-cuda-graph       the eager expression's launches replayed from a CUDA graph
+torch-compile-graph    those of torch.compile, likewise
 cudnn                  cuDNN's operator for the task, replayed from a CUDA graph, where it has one
 
 Cold: before each batch L2 is flushed, and every launch of a batch has inputs of its own. Warm: the same inputs every
@@ -308,18 +309,19 @@ def subjects_of(torch, operands, request):
     eager = operands.function
     seconds = request["seconds"]
     yield "torch-eager", lambda: (eager, by_calls(torch, operands, eager, seconds))
-    for name, options in (("torch-compile", {}), ("torch-reduce-overhead", {"mode": "reduce-overhead"})):
 
-        def compiled(options=options):
-            torch._dynamo.reset()
-            function = torch.compile(eager, **options)
-            for one in operands.sets[:2]:
-                for _ in range(3):  # reduce-overhead records its graphs in the first calls
-                    function(*one)
-            return function, by_calls(torch, operands, function, seconds)
+    def compiled(measured, **options):
+        torch._dynamo.reset()
+        function = torch.compile(eager, **options)
+        for one in operands.sets[:2]:
+            for _ in range(3):  # reduce-overhead records its graphs in the first calls
+                function(*one)
+        return function, measured(torch, operands, function, seconds)
 
-        yield name, compiled
+    yield "torch-compile", lambda: compiled(by_calls)
+    yield "torch-reduce-overhead", lambda: compiled(by_calls, mode="reduce-overhead")
     yield "torch-cuda-graph", lambda: (eager, by_graph(torch, operands, eager, seconds))
+    yield "torch-compile-graph", lambda: compiled(by_graph)
     if "cudnn" in request["baselines"]:
 
         def cudnn():
