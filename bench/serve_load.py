@@ -7,7 +7,8 @@ Many clients submit few distinct candidates (good, illegal, malformed ones, and,
 crashing and wrong ones), as JSON or as completions, waiting in the request or afterwards. The distinct ones come up one
 by one, so that measuring goes on all the time. In the middle, right after it has accepted a batch of new ones, the server is
 killed with SIGKILL and started again. A client asks until it has its answer. Every answer is checked: the verdict's kind, the reward from the verdict by the
-formula, and the same reward whenever the same candidate is answered. Exit code 1: something was wrong or lost.
+formula, and the same reward whenever the same candidate is answered. Exit code 1: something was wrong, lost or measured
+twice, or the server's memory grew by more than a quarter.
 """
 
 import argparse
@@ -33,6 +34,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROBLEM = "48x40x56 nn f16 f32"
 TOKEN = "token-of-the-load-test-0123"
 HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+MOST_GROWTH = 1.25  # of the server's memory, from when it has served some of everything to the end
 WAIT = 300  # seconds that a request may wait
 PATIENCE = 900  # seconds until a client gives up
 
@@ -309,8 +311,8 @@ def main():
         "seconds": round(seconds, 1), "rss_mb_first_start": round(first_rss, 1),
         "rss_mb_before_kill": round(rss_before_kill, 1), "exit_code_after_sigterm": exit_code, "problem": PROBLEM,
         "target": "cpu", "machine": machine["name"], "cpus": os.cpu_count(), "seed": arguments.seed,
-        "commit": subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True,
-                                 text=True).stdout.strip(),
+        "commit": subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"],
+                                 capture_output=True, text=True).stdout.strip(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -318,7 +320,9 @@ def main():
     print(json.dumps(result, indent=2))
     for line in load.wrong[:20]:
         print("wrong:", line, file=sys.stderr)
-    good = load.answered == arguments.submissions and not load.wrong and lost == 0 and exit_code == 0
+    flat = rss_end <= rss_start * MOST_GROWTH
+    good = (load.answered == arguments.submissions and not load.wrong and again == 0 and lost == 0 and exit_code == 0
+            and flat)
     return 0 if good else 1
 
 
