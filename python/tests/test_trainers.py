@@ -1,8 +1,8 @@
-"""TRL's GRPOTrainer and verl's reward manager, as installed, driven by a real `warpsmith serve` on the CPU target.
+"""TRL's GRPOTrainer and verl's loader of reward functions, as installed, driven by a real `warpsmith serve` on the CPU target.
 
 Run:  WARPSMITH_CLI=build/test/bin/warpsmith python3 python/tests/test_trainers.py
 with an interpreter that has trl (and torch, transformers) or verl; what is missing is reported as skipped. The model is
-tiny, random and trained on the CPU. Each token of its vocabulary is a whole answer, so that one token is a kernel.
+tiny, random and trained on the CPU. scripts/trainers.sh records what ran. Each token of its vocabulary is a whole answer, so that one token is a kernel.
 """
 
 import asyncio
