@@ -46,6 +46,7 @@ row = {"server": "transformers serve " + importlib.metadata.version("transformer
 good = True
 for name in ("streamed", "whole"):
     result = json.loads((scratch / f"{name}.json").read_text())[0]
+    row.update(problem=result["problem"], provenance=result["provenance"])
     row[name] = result["models"] | {"best_us": result.get("time_us")}
     good = good and row[name]["answers"] == row[name]["malformed"] == 4 and result.get("time_us")
 out.parent.mkdir(parents=True, exist_ok=True)

@@ -74,13 +74,9 @@ run() {
     pids+=($!)
   done
   for i in "${pids[@]}"; do wait "$i" || status=1; done
-  if [[ -f $scratch/64-tn-first.requests ]]; then
-    printf 'prompts with a profile: %d of %d\n' "$(grep -c 'Profile: ' "$scratch/64-tn-first.requests")" \
-      "$(wc -l <"$scratch/64-tn-first.requests")"
-  fi
-  python3 - "$out" <<'PY'
+  python3 - "$out" "$scratch/64-tn-first.requests" <<'PY'
 import json, pathlib, sys
-out = pathlib.Path(sys.argv[1])
+out, profiled = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 rows, faults, provenance = [], [], None
 for name in ("64-tn", "64-nn", "128x64x256-tn", "64-tn-first"):
     try:
@@ -104,11 +100,17 @@ for name in ("64-tn", "64-nn", "128x64x256-tn", "64-tn-first"):
             faults.append(f"{name}: no verdict '{kind}'")
     if models["failures"]:
         print(f"  failures: {models['failures']} {models['last_failure']}")
+prompts = profiled.read_text().splitlines() if profiled.exists() else []
+with_profile = sum("Profile: " in prompt for prompt in prompts)
+print(f"prompts with a profile: {with_profile} of {len(prompts)}")
+if not with_profile:
+    faults.append("64-tn-first: no prompt shows a profile")
 beaten = [r["run"] for r in rows if (r["speedup_over_auto"] or 0) > 1 and (r["winner"] or "").startswith("free ")]
 if not beaten:
     faults.append("no kernel of the answers beats auto-tuned cuBLASLt")
 (out / "llm.json").write_text(json.dumps(
-    {"provenance": provenance, "runs": rows, "beats_cublaslt_auto": beaten, "faults": faults}, indent=1) + "\n")
+    {"provenance": provenance, "runs": rows, "prompts_with_profile": [with_profile, len(prompts)],
+     "beats_cublaslt_auto": beaten, "faults": faults}, indent=1) + "\n")
 print("beats auto-tuned cuBLASLt:", ", ".join(beaten) or "nowhere")
 for fault in faults:
     print("FAULT", fault)
