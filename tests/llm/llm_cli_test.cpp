@@ -35,6 +35,14 @@ class LlmCli : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
+  static std::vector<std::string> optimize_task(const fs::path& task, const ScriptedServer& server,
+                                                const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"optimize",  "--task",    task.string(), "--target",    "cpu",
+                                          "--threads", "1",         "--policy",    "llm",         "--quiet",
+                                          "--json",    "--llm-url", server.url(),  "--llm-model", "small"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
   void expect_refused(const std::vector<std::string>& arguments, int code, const std::string& part) const {
     const ProcessOutput output = run(arguments);
     EXPECT_EQ(output.status.exit_code, code) << output.err;
@@ -106,28 +114,9 @@ TEST_F(LlmCli, LearnsAShippedTaskFromAnEndpointThatDoesEverythingWrongFirst) {
                                            {{"hang", 30}},
                                            {{"answer", good}, {"piece", 11}},
                                            {{"answer", good}}}));
-  const ProcessOutput output = run({"optimize",
-                                    "--task",
-                                    (fs::path(WARPSMITH_TASKS) / "softmax").string(),
-                                    "--target",
-                                    "cpu",
-                                    "--threads",
-                                    "1",
-                                    "--policy",
-                                    "llm",
-                                    "--quiet",
-                                    "--json",
-                                    "--no-sanitizer",
-                                    "--llm-url",
-                                    server.url(),
-                                    "--llm-model",
-                                    "small",
-                                    "--llm-timeout",
-                                    "5s",
-                                    "--llm-requests",
-                                    "11",
-                                    "--budget",
-                                    "180s"});
+  const ProcessOutput output =
+      run(optimize_task(fs::path(WARPSMITH_TASKS) / "softmax", server,
+                        {"--no-sanitizer", "--llm-timeout", "5s", "--llm-requests", "11", "--budget", "180s"}));
   ASSERT_EQ(output.status.exit_code, 0) << output.err;
   const json result = json::parse(output.out).at(0), &models = result.at("models");
   EXPECT_EQ(server.requests().size(), 11u) << "after every fault the next prompt goes out";
@@ -210,29 +199,9 @@ class LlmChecker : public LlmCli {
       const std::string answer = answer_with("```cpp\n" + kernel + "\n```\n```json\n" + kDescriptor + "\n```\n");
       const ScriptedServer server(json::array({{{"answer", answer}}}));
       const ScriptedServer checker(json::array({{{"answer", "VERDICT: honest\nIt reads x."}}}));
-      std::vector<std::string> arguments = {"optimize",
-                                            "--task",
-                                            (home_ / "twice").string(),
-                                            "--target",
-                                            "cpu",
-                                            "--threads",
-                                            "1",
-                                            "--policy",
-                                            "llm",
-                                            "--quiet",
-                                            "--json",
-                                            "--llm-url",
-                                            server.url(),
-                                            "--llm-model",
-                                            "small",
-                                            "--checker-url",
-                                            checker.url(),
-                                            "--checker-model",
-                                            "judge",
-                                            "--budget",
-                                            "60s",
-                                            "--llm-requests",
-                                            "2"};
+      std::vector<std::string> arguments = optimize_task(
+          home_ / "twice", server,
+          {"--checker-url", checker.url(), "--checker-model", "judge", "--budget", "60s", "--llm-requests", "2"});
       arguments.insert(arguments.end(), more.begin(), more.end());
       const ProcessOutput output = run(arguments);
       EXPECT_EQ(output.status.exit_code, 0) << output.err;

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
+#include "golden.h"
 #include "llm/hack_checker.h"
 #include "machines.h"
 #include "scripted_server.h"
@@ -65,17 +64,6 @@ class Golden : public ::testing::Test {
     if (!prompts) throw std::runtime_error(prompts.error().message);
     prompts_ = std::move(*prompts);
   }
-  static void expect(const std::string& file, const std::vector<Message>& messages) {
-    std::string text;
-    for (const Message& message : messages) text += "===== " + message.role + " =====\n" + message.content + "\n";
-    const std::filesystem::path path = std::filesystem::path(WARPSMITH_GOLDEN) / file;
-    if (std::getenv("WARPSMITH_UPDATE_GOLDEN") != nullptr) {
-      ASSERT_TRUE(write_file_atomic(path, text));
-    }
-    const auto golden = read_file(path);
-    ASSERT_TRUE(golden) << golden.error().message;
-    EXPECT_EQ(text, *golden) << path;
-  }
   Prompts prompts_;
 };
 
@@ -94,16 +82,16 @@ TEST_F(Golden, OfACudaTarget) {
                       "tensor pipe 12 %, occupancy 6 %"}};
   facts.failures = {"free 0123456789ab: wrong (bound/normal): C[0,0] = 1 is not 2"};
   facts.retrieved = {{"notes.md:7", "mma.m16n8k16 wants 32 lanes.\n"}};
-  expect("cuda.txt", propose(prompts_, facts));
-  expect("repair.txt", repair(prompts_, {{"user", "(the prompt)"}}, "(the answer)", "compile error: no such thing",
-                              "answer.cu(3): error: no such thing\n"));
+  expect_golden("cuda.txt", propose(prompts_, facts));
+  expect_golden("repair.txt", repair(prompts_, {{"user", "(the prompt)"}}, "(the answer)",
+                                     "compile error: no such thing", "answer.cu(3): error: no such thing\n"));
 }
 
 TEST_F(Golden, OfACudaTargetThatKnowsNothing) {
   PromptFacts facts;
   facts.scope = {Problem{4096, 512, 8192, Layout::nn, ElementType::bf16}, test_gpu(), Target::sm90, 1};
   facts.headers = "cute/, cutlass/";
-  expect("cuda-first.txt", propose(prompts_, facts));
+  expect_golden("cuda-first.txt", propose(prompts_, facts));
 }
 
 TEST_F(Golden, OfTheRewardChecker) {
@@ -112,8 +100,8 @@ TEST_F(Golden, OfTheRewardChecker) {
   form.source = "__device__ float kept[64];\n__global__ void f() {}\n";
   const std::string descriptor = "{\"warpsmith_candidate\": 1}\n";
   const Leap leap{form, descriptor, scope, 0.8, "2.4 times faster than the best before"};
-  expect("checker.txt", check_prompt(prompts_, leap, {{"device variable", "kept outlives a launch", "caches"}},
-                                     {{"cache_by_value", "keeps C by what A begins with"}}));
+  expect_golden("checker.txt", check_prompt(prompts_, leap, {{"device variable", "kept outlives a launch", "caches"}},
+                                            {{"cache_by_value", "keeps C by what A begins with"}}));
 }
 
 TEST_F(Golden, OfTheCpuTarget) {
@@ -122,7 +110,7 @@ TEST_F(Golden, OfTheCpuTarget) {
   facts.reference_us = 420;
   facts.reference = "openblas-sgemm-nn-1t";
   facts.exemplars = {{{"cpu", 600, 0.7}, "cpu", "", "", "", ""}};
-  expect("cpu.txt", propose(prompts_, facts));
+  expect_golden("cpu.txt", propose(prompts_, facts));
 }
 
 TEST(Exemplars, ComeFromDistinctBuckets) {

@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "../llm/golden.h"
 #include "../llm/machines.h"
-#include "base/file.h"
 #include "task/task.h"
 
 namespace warpsmith::task {
@@ -23,18 +22,6 @@ class TaskGolden : public testing::Test {
     prompts_ = std::move(*prompts);
   }
 
-  static void expect(const std::string& file, const std::vector<llm::Message>& messages) {
-    std::string text;
-    for (const llm::Message& message : messages) text += "===== " + message.role + " =====\n" + message.content + "\n";
-    const std::filesystem::path path = std::filesystem::path(WARPSMITH_GOLDEN) / file;
-    if (std::getenv("WARPSMITH_UPDATE_GOLDEN") != nullptr) {
-      ASSERT_TRUE(write_file_atomic(path, text));
-    }
-    const auto golden = read_file(path);
-    ASSERT_TRUE(golden) << golden.error().message;
-    EXPECT_EQ(text, *golden) << path;
-  }
-
   Task task_;
   TaskPrompts prompts_;
 };
@@ -43,13 +30,14 @@ TEST_F(TaskGolden, OfACudaTarget) {
   const std::vector<ShownCandidate> exemplars = {
       {"__global__ void slow() {}\n", "{\"warpsmith_candidate\": 1}\n", 40, 0.5},
       {"__global__ void fast() {}\n", "{\"warpsmith_candidate\": 1}\n", 20, 1}};
-  expect("cuda.txt",
-         propose(prompts_, task_, Target::sm90, llm::test_gpu(), exemplars, {"fast: wrong (bound/normal): y[0] = 1"},
-                 {{"notes.md:7", "A row fits the registers of a block.\n"}}, "cute/, cutlass/"));
+  llm::expect_golden(
+      "cuda.txt",
+      propose(prompts_, task_, Target::sm90, llm::test_gpu(), exemplars, {"fast: wrong (bound/normal): y[0] = 1"},
+              {{"notes.md:7", "A row fits the registers of a block.\n"}}, "cute/, cutlass/"));
 }
 
 TEST_F(TaskGolden, OfTheCpuTargetThatKnowsNothing) {
-  expect("cpu.txt", propose(prompts_, task_, Target::cpu, llm::test_cpu(), {}, {}));
+  llm::expect_golden("cpu.txt", propose(prompts_, task_, Target::cpu, llm::test_cpu(), {}, {}));
 }
 
 TEST_F(TaskGolden, OfTheRewardChecker) {
@@ -58,8 +46,9 @@ TEST_F(TaskGolden, OfTheRewardChecker) {
                            "{\"warpsmith_candidate\": 1, \"source\": \"answer.cpp\", \"entry\": \"softmax\"}");
   ASSERT_TRUE(candidate.ok()) << candidate.error().message;
   ASSERT_EQ(find_suspicions(task_, *candidate).size(), 1u) << "x is not read, although there is one in extern";
-  expect("checker.txt", check_prompt(prompts_, task_, Target::cpu, *candidate, 3, "9 times faster than the best before",
-                                     find_suspicions(task_, *candidate), {{"zero_output", "writes zeros"}}));
+  llm::expect_golden("checker.txt",
+                     check_prompt(prompts_, task_, Target::cpu, *candidate, 3, "9 times faster than the best before",
+                                  find_suspicions(task_, *candidate), {{"zero_output", "writes zeros"}}));
 }
 
 }  // namespace
