@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxBlocks = 4096;
-constexpr std::int64_t kBlocksAWarp = 16;  // of ranges that are hashed, at least
+constexpr std::int64_t kBlocksAWarp = 4;   // of ranges that are hashed, at least
+constexpr std::int64_t kHashWarps = 8192;  // about as many as run at once
 constexpr unsigned long long kNone = ~0ULL;
 
 int blocks_for(std::int64_t items) {
@@ -276,7 +277,7 @@ __global__ void slab_hash_kernel(const std::uint64_t* words, std::int64_t head, 
   add_warps(hash, sum);
 }
 
-__global__ void scatter_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, inputs::Holes holes) {
+__global__ void holes_kernel(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, inputs::Holes holes) {
   for (std::int64_t i = first_item(); i < count; i += item_step()) {
     if (holes.at(i, count)) out[i] = pattern;
   }
@@ -301,29 +302,64 @@ __global__ void range_hash_kernel(const __grid_constant__ HashRanges ranges, std
   const std::int64_t run = (total + warps - 1) / warps, begin = first_item() / 32 * run;
   const std::int64_t end = begin + run < total ? begin + run : total;
   if (begin >= end) return;
+  const auto words_of = [&](std::int64_t block, int in) {
+    return ranges.words[in] + (block - ranges.first_blocks[in]) * kWords;
+  };
   int range = range_of(ranges, begin);
   unsigned long long sum = 0;
-  for (std::int64_t block = begin; block < end; ++block) {
-    while (block >= ranges.first_blocks[range + 1]) {
-      add_warps(hashes + range, sum);
-      sum = 0;
-      ++range;
+  for (std::int64_t group = begin; group < end; group += 32) {
+    // Of a sample nearly all blocks are left out: each lane looks at another one.
+    bool taken = false;
+    if (const std::int64_t mine = group + lane; mine < end) {
+      int in = range;
+      while (mine >= ranges.first_blocks[in + 1]) ++in;
+      taken = inputs::mix(key ^ reinterpret_cast<std::uintptr_t>(words_of(mine, in))) <= highest;
     }
-    const std::int64_t offset = (block - ranges.first_blocks[range]) * kWords;
-    const std::uint64_t* words = ranges.words[range] + offset;
-    if (inputs::mix(key ^ reinterpret_cast<std::uintptr_t>(words)) > highest) continue;
-    const auto add = [&](std::int64_t i) {
-      sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(offset + i + 1)) ^ words[i]);
-    };
-    const std::int64_t left = ranges.counts[range] - offset;
-    if (left >= kWords) {
+    for (unsigned left_of_group = __ballot_sync(0xffffffffU, taken); left_of_group != 0;
+         left_of_group &= left_of_group - 1) {
+      const std::int64_t block = group + __ffs(static_cast<int>(left_of_group)) - 1;
+      while (block >= ranges.first_blocks[range + 1]) {
+        add_warps(hashes + range, sum);
+        sum = 0;
+        ++range;
+      }
+      const std::uint64_t* words = words_of(block, range);
+      const std::int64_t offset = words - ranges.words[range], left = ranges.counts[range] - offset;
+      const auto add = [&](std::int64_t i) {
+        sum += inputs::mix((key + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(offset + i + 1)) ^ words[i]);
+      };
+      if (left >= kWords) {
 #pragma unroll  // all loads of a block are under way at once
-      for (int i = 0; i < kWords / 32; ++i) add(32 * i + lane);
-    } else {
-      for (std::int64_t i = lane; i < left; i += 32) add(i);
+        for (int i = 0; i < kWords / 32; ++i) add(32 * i + lane);
+      } else {
+        for (std::int64_t i = lane; i < left; i += 32) add(i);
+      }
     }
   }
   add_warps(hashes + range, sum);
+}
+
+// A block's threads together, 16 bytes at a time where both sides are aligned so.
+__device__ void copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  std::uint64_t done = 0;
+  if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % sizeof(uint4) == 0) {
+    const std::uint64_t words = bytes / sizeof(uint4);
+    for (std::uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
+      reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
+    }
+    done = words * sizeof(uint4);
+  }
+  for (std::uint64_t i = done + threadIdx.x; i < bytes; i += blockDim.x) to[i] = from[i];
+}
+
+__global__ void gather_kernel(const ImagePart* parts, std::byte* image) {
+  const ImagePart part = parts[blockIdx.x];
+  copy_bytes(image + part.offset, part.memory, part.bytes);
+}
+
+__global__ void scatter_kernel(const ImagePart* parts, const std::byte* image) {
+  const ImagePart part = parts[blockIdx.x];
+  copy_bytes(part.memory, image + part.offset, part.bytes);
 }
 
 // NaN as f16, bf16 and f32. Volatile: nothing reads it back here.
@@ -499,8 +535,8 @@ void hash_slab(const std::uint16_t* slab, std::int64_t slab_words, std::int64_t 
 
 void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,
                      cudaStream_t stream) {
-  scatter_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern, holes);
-  check(cudaGetLastError(), "scatter_kernel");
+  holes_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, pattern, holes);
+  check(cudaGetLastError(), "holes_kernel");
 }
 
 void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsigned long long* hashes,
@@ -508,9 +544,22 @@ void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsi
   const std::int64_t blocks = ranges.first_blocks[ranges.count];
   if (blocks == 0) return;
   const std::uint64_t highest = share >= 1 ? ~0ULL : static_cast<std::uint64_t>(share * 0x1p64);
-  range_hash_kernel<<<blocks_for(32 * ((blocks + kBlocksAWarp - 1) / kBlocksAWarp)), kThreads, 0, stream>>>(
+  const std::int64_t warps = (blocks + kBlocksAWarp - 1) / kBlocksAWarp;
+  range_hash_kernel<<<blocks_for(32 * (warps < kHashWarps ? warps : kHashWarps)), kThreads, 0, stream>>>(
       ranges, key, highest, hashes);
   check(cudaGetLastError(), "range_hash_kernel");
+}
+
+void gather_parts(const ImagePart* parts, int count, std::byte* image, cudaStream_t stream) {
+  if (count == 0) return;
+  gather_kernel<<<count, kThreads, 0, stream>>>(parts, image);
+  check(cudaGetLastError(), "gather_kernel");
+}
+
+void scatter_parts(const ImagePart* parts, int count, const std::byte* image, cudaStream_t stream) {
+  if (count == 0) return;
+  scatter_kernel<<<count, kThreads, 0, stream>>>(parts, image);
+  check(cudaGetLastError(), "scatter_kernel");
 }
 
 // A block that takes all shared memory is alone on its multiprocessor; two each, should one be done before the last

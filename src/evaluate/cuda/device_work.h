@@ -146,6 +146,16 @@ struct HashRanges {
 void hash_ranges(const HashRanges& ranges, std::uint64_t key, double share, unsigned long long* hashes,
                  cudaStream_t stream);
 
+// Bytes of device memory and their place in an image, which is aligned to 16 bytes.
+struct ImagePart {
+  std::byte* memory = nullptr;
+  std::uint64_t offset = 0, bytes = 0;
+};
+// Copies all parts, themselves listed in device memory, into the image, or what the image holds of them back. For many
+// short parts: one launch in place of a copy each.
+void gather_parts(const ImagePart* parts, int count, std::byte* image, cudaStream_t stream);
+void scatter_parts(const ImagePart* parts, int count, const std::byte* image, cudaStream_t stream);
+
 // The pattern in the holes of count elements, the rest as it is.
 void scatter_pattern(std::uint16_t* out, std::int64_t count, std::uint16_t pattern, const inputs::Holes& holes,
                      cudaStream_t stream);

@@ -1,4 +1,4 @@
-// Images of device variables, section by section at 256-byte aligned offsets.
+// Images of device variables, one after the other at aligned offsets.
 #include "evaluate/cuda/module_globals.h"
 
 #include <cxxabi.h>
@@ -17,7 +17,8 @@ namespace warpsmith::cuda {
 
 namespace {
 
-constexpr std::size_t kAlign = 256;
+constexpr std::size_t kAlign = 16;
+constexpr std::uint64_t kLongestPart = 1 << 16;  // bytes: a block copies it
 constexpr std::size_t kShownName = 80;
 
 // Buffers of modules that are gone, for the next: taking pages from the driver and giving them back takes as long as a
@@ -27,13 +28,13 @@ std::vector<DeviceBuffer>& spare_images() {
   return spares;
 }
 
-DeviceBuffer take_image(std::size_t bytes) {
+DeviceBuffer take_images(std::size_t bytes) {
   auto& spares = spare_images();
   const auto found = std::find_if(spares.begin(), spares.end(), [&](const auto& one) { return one.bytes() >= bytes; });
   if (found == spares.end()) return DeviceBuffer(bytes);
-  DeviceBuffer image = std::move(*found);
+  DeviceBuffer images = std::move(*found);
   spares.erase(found);
-  return image;
+  return images;
 }
 
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
@@ -56,8 +57,8 @@ std::string shown(const CubinVariable& variable) {
 ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
   std::vector<CubinVariable> unknown;
   // A piece of its own for each: the driver may place the variables of a section anywhere.
-  const auto add = [&](CUdeviceptr base, const CubinVariable& variable) {
-    pieces_.push_back({variable.section, base, variable.offset, variable.offset + variable.bytes, 0});
+  const auto add = [&](CUdeviceptr base, const CubinVariable& variable, bool apart) {
+    pieces_.push_back({variable.section, apart, base, variable.offset, variable.offset + variable.bytes, 0});
   };
   for (const CubinVariable& variable : facts.variables) {
     if (variable.bytes == 0) continue;
@@ -68,7 +69,7 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
       unknown.push_back(variable);
       continue;
     }
-    add(address - variable.offset, variable);
+    add(address - variable.offset, variable, variable.constant);
   }
   // One that the driver does not name is looked for where its section seems to lie; there may be nothing there.
   for (const CubinVariable& variable : unknown) {
@@ -80,30 +81,52 @@ ModuleGlobals::ModuleGlobals(CUmodule module, const CubinFacts& facts) {
                                   shown(variable)),
                       false);
     }
-    add(neighbour->base, variable);
+    add(neighbour->base, variable, true);
   }
   for (Piece& piece : pieces_) {
     piece.image_offset = image_bytes_;
     image_bytes_ += (piece.bytes() + kAlign - 1) / kAlign * kAlign;
   }
-  if (pieces_.empty()) return;
-  loaded_ = take_image(image_bytes_);
+  if (!pieces_.empty()) make_image();
+}
+
+void ModuleGlobals::make_image() {
+  std::vector<ImagePart> parts;
   for (const Piece& piece : pieces_) {
-    check(cudaMemcpy(loaded_.as<std::byte>(piece.image_offset), pointer(piece.address()), piece.bytes(),
-                     cudaMemcpyDeviceToDevice),
-          "cudaMemcpy (device variables)");
+    if (piece.apart) continue;
+    for (std::uint64_t done = 0; done < piece.bytes(); done += kLongestPart) {
+      parts.push_back({static_cast<std::byte*>(pointer(piece.address() + done)), piece.image_offset + done,
+                       std::min<std::uint64_t>(piece.bytes() - done, kLongestPart)});
+    }
   }
-  // A copy within the device returns before it is done, and launches go to another stream.
+  parts_ = static_cast<int>(parts.size());
+  images_ = take_images(2 * image_bytes_ + parts.size() * sizeof(ImagePart));
+  check(cudaMemcpy(this->parts(), parts.data(), parts.size() * sizeof(ImagePart), cudaMemcpyHostToDevice),
+        "cudaMemcpy (places of device variables)");
+  gather_parts(this->parts(), parts_, loaded_image(), nullptr);
+  copy_apart(loaded_image(), nullptr, cudaMemcpyDeviceToDevice);
+  // Launches go to another stream.
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 ModuleGlobals::~ModuleGlobals() {
-  if (loaded_.data() != nullptr) spare_images().push_back(std::move(loaded_));
+  if (images_.data() != nullptr) spare_images().push_back(std::move(images_));
+}
+
+void ModuleGlobals::copy_apart(std::byte* image, cudaStream_t stream, cudaMemcpyKind kind) const {
+  for (const Piece& piece : pieces_) {
+    if (!piece.apart) continue;
+    check(cudaMemcpyAsync(image + piece.image_offset, pointer(piece.address()), piece.bytes(), kind, stream),
+          "cudaMemcpyAsync (device variables)");
+  }
 }
 
 void ModuleGlobals::restore(cudaStream_t stream) const {
+  if (pieces_.empty()) return;
+  scatter_parts(parts(), parts_, loaded_image(), stream);
   for (const Piece& piece : pieces_) {
-    check(cudaMemcpyAsync(pointer(piece.address()), loaded_.as<std::byte>(piece.image_offset), piece.bytes(),
+    if (!piece.apart) continue;
+    check(cudaMemcpyAsync(pointer(piece.address()), loaded_image() + piece.image_offset, piece.bytes(),
                           cudaMemcpyDeviceToDevice, stream),
           "cudaMemcpyAsync (device variables)");
   }
@@ -111,11 +134,10 @@ void ModuleGlobals::restore(cudaStream_t stream) const {
 
 std::vector<std::byte> ModuleGlobals::read(cudaStream_t stream) const {
   std::vector<std::byte> image(image_bytes_);
-  for (const Piece& piece : pieces_) {
-    check(cudaMemcpyAsync(image.data() + piece.image_offset, pointer(piece.address()), piece.bytes(),
-                          cudaMemcpyDeviceToHost, stream),
-          "cudaMemcpyAsync (device variables)");
-  }
+  gather_parts(parts(), parts_, seen_image(), stream);
+  check(cudaMemcpyAsync(image.data(), seen_image(), image_bytes_, cudaMemcpyDeviceToHost, stream),
+        "cudaMemcpyAsync (device variables)");
+  copy_apart(image.data(), stream, cudaMemcpyDeviceToHost);
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return image;
 }

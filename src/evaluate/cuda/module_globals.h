@@ -8,6 +8,7 @@
 #include "compile/cubin.h"
 #include "evaluate/backend.h"
 #include "evaluate/cuda/cuda_handles.h"
+#include "evaluate/cuda/device_work.h"
 
 namespace warpsmith::cuda {
 
@@ -29,23 +30,31 @@ class ModuleGlobals {
   CheckReport compare(cudaStream_t stream) const;
 
  private:
-  // Variables of one section, and what lies between them: one copy instead of dozens, because every namespace-scope
-  // constant of a source is a variable here.
   struct Piece {
     std::size_t section = 0;
+    // Copied by the driver: constants, which have a cache of their own, and what may not be there.
+    bool apart = false;
     CUdeviceptr base = 0;              // where the section would begin
     std::uint64_t begin = 0, end = 0;  // in the section
     std::size_t image_offset = 0;
     CUdeviceptr address() const { return base + begin; }
     std::size_t bytes() const { return static_cast<std::size_t>(end - begin); }
   };
+  void copy_apart(std::byte* image, cudaStream_t stream, cudaMemcpyKind kind) const;
+  void make_image();
   std::string name_at(const Piece& piece, std::uint64_t offset) const;
   std::vector<std::byte> read(cudaStream_t stream) const;
+  std::byte* loaded_image() const { return images_.as<std::byte>(); }
+  std::byte* seen_image() const { return images_.as<std::byte>(image_bytes_); }
+  ImagePart* parts() const { return images_.as<ImagePart>(2 * image_bytes_); }
 
   std::vector<CubinVariable> variables_;
   std::vector<Piece> pieces_;
-  DeviceBuffer loaded_;  // image after loading, at the least
+  // The image after loading, room for one of what is seen later, and the pieces that are not apart: all are copied at
+  // once, because every namespace-scope constant of a source is a variable here, and there may be dozens.
+  DeviceBuffer images_;
   std::size_t image_bytes_ = 0;
+  int parts_ = 0;
   std::vector<std::byte> first_;  // image after the first launch
 };
 
