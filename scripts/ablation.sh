@@ -110,6 +110,7 @@ for ((seed = 1; seed <= seeds; ++seed)); do
   for arm in supervised,none self,none grpo,none random-exemplars,random buckets,buckets; do
     arms+=(--arm "${arm%,*}=$work/${arm%,*}-$seed/model.safetensors,${arm#*,}")
   done
+  arms+=(--arm "buckets-estimate=$work/buckets-$seed/model.safetensors,buckets,estimate")
   "$warpsmith" train --evaluate --quiet --env "replay:$table" --config "$work/evaluate.json" --seeds 1 --first-seed "$seed" \
     --smallest-space "$smallest" "${arms[@]}" --csv "$csv.new" >"$work/compared-$seed.txt"
   mv "$csv.new" "$csv"

@@ -180,7 +180,7 @@ Result<int> TrainCommand::train() {
   return interrupted() ? kExitInterrupted : kExitOk;
 }
 
-// NAME, or NAME=MODEL[,none|random|buckets].
+// NAME, or NAME=MODEL[,none|random|buckets][,estimate].
 Result<std::vector<train::Arm>> TrainCommand::arms(std::vector<std::pair<std::string, std::string>>& held_out) const {
   std::vector<train::Arm> list;
   std::vector<std::string> names = arguments_.arms;
@@ -195,6 +195,9 @@ Result<std::vector<train::Arm>> TrainCommand::arms(std::vector<std::pair<std::st
     }
     std::string path = text.substr(equals + 1);
     embedded::ExemplarChoice choice = config_.exemplar_choice();
+    constexpr std::string_view kEstimate = ",estimate";
+    const bool estimate = path.ends_with(kEstimate);
+    if (estimate) path.erase(path.size() - kEstimate.size());
     for (const auto& [word, value] : {std::pair{",none", embedded::ExemplarChoice::none},
                                       {",random", embedded::ExemplarChoice::random},
                                       {",buckets", embedded::ExemplarChoice::buckets}}) {
@@ -207,7 +210,7 @@ Result<std::vector<train::Arm>> TrainCommand::arms(std::vector<std::pair<std::st
     if (!model) return model.error();
     const auto known = (*model)->metadata.find("held_out");
     if (known != (*model)->metadata.end()) held_out.emplace_back(path, known->second);
-    list.push_back(train::model_arm(text.substr(0, equals), std::move(*model), choice, config_.buckets()));
+    list.push_back(train::model_arm(text.substr(0, equals), std::move(*model), choice, config_.buckets(), estimate));
   }
   return list;
 }
@@ -306,9 +309,10 @@ void add_train_command(CLI::App& app, Run& run) {
   command->add_option("--torch-module", arguments->module, "warpsmith-torch.so to load; default: beside the program");
   command->add_flag("--evaluate", arguments->evaluate,
                     "Compare policies on the problems held out, instead of training");
-  command->add_option("--arm", arguments->arms,
-                      fmt::format("Policy to compare, again for each: {}, or NAME=MODEL_FILE[,none|random|buckets]",
-                                  fmt::join(train::built_in_arm_names(), ", ")));
+  command->add_option(
+      "--arm", arguments->arms,
+      fmt::format("Policy to compare, again for each: {}, or NAME=MODEL_FILE[,none|random|buckets][,estimate]",
+                  fmt::join(train::built_in_arm_names(), ", ")));
   command->add_option("--seeds", arguments->seeds, "Seeds of each arm")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ struct PolicyContext {
   std::shared_ptr<const embedded::LoadedModel> model{};
   std::shared_ptr<embedded::InRunLearner> learner{};  // null: the model stays as it is
   double reference_us = 0;                            // time of the fastest baseline; 0: the physical floor stands in
+  // What a legal recipe is expected to take, in microseconds; 0: nothing is known of its family. Empty: nobody says.
+  std::function<double(const Recipe&)> expected_us{};
 };
 
 class Policy {

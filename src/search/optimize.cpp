@@ -69,6 +69,7 @@ Status Loop::prepare() {
   context.model = options_.model;
   context.learner = options_.learner;
   context.reference_us = options_.reference_us;
+  context.expected_us = expected_times(context.problem, context.machine);
   StartingPoints starts = find_starting_points(context.problem, context.machine, options_.scope.target);
   context.starting_points = starts.all();
   context.families = std::move(starts.families);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/estimate.h"
 #include "model/rank.h"
 
 namespace warpsmith {
@@ -42,6 +43,12 @@ StartingPoints find_starting_points(const Problem& problem, const Machine& machi
   }
   if (points.families.empty()) points.families = all;
   return points;
+}
+
+std::function<double(const Recipe&)> expected_times(const Problem& problem, const Machine& machine) {
+  return [problem, machine](const Recipe& recipe) {
+    return model::covers(recipe.family()) ? model::estimate(recipe, problem, machine).time_us : 0;
+  };
 }
 
 }  // namespace warpsmith

@@ -1,6 +1,7 @@
 // Where a search begins: what the performance model finds fastest, and the families' own starting points.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "problem/machine.h"
@@ -18,5 +19,8 @@ struct StartingPoints {
   std::vector<Recipe> all() const;  // in that order
 };
 StartingPoints find_starting_points(const Problem& problem, const Machine& machine, Target target);
+
+// What the performance model expects legal recipes to take, as PolicyContext::expected_us.
+std::function<double(const Recipe&)> expected_times(const Problem& problem, const Machine& machine);
 
 }  // namespace warpsmith

@@ -164,14 +164,17 @@ std::vector<Recipe> by_performance_model(const AblationTask& task) {
 // The models' arm: confined by its mask.
 std::unique_ptr<Policy> confined_model(const AblationTask& task, std::uint64_t seed,
                                        const std::shared_ptr<const embedded::LoadedModel>& model,
-                                       embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets) {
+                                       embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets,
+                                       bool estimate) {
   embedded::ModelPolicyOptions options;
   options.model_share = 1;
   options.exemplars = exemplars;
   options.buckets = buckets;
   options.neighbours = task.neighbours;
   options.space = task.space;
-  return std::make_unique<embedded::ModelPolicy>(context_of(task, seed), model, options);
+  PolicyContext context = context_of(task, seed);
+  if (estimate) context.expected_us = expected_times(task.problem, *task.machine);
+  return std::make_unique<embedded::ModelPolicy>(std::move(context), model, options);
 }
 
 struct Prepared {
@@ -218,9 +221,9 @@ Result<Arm> built_in_arm(const std::string& name) {
 }
 
 Arm model_arm(const std::string& name, std::shared_ptr<const embedded::LoadedModel> model,
-              embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets) {
-  return {name, [model = std::move(model), exemplars, buckets](const AblationTask& task, std::uint64_t seed) {
-            return confined_model(task, seed, model, exemplars, buckets);
+              embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets, bool estimate) {
+  return {name, [model = std::move(model), exemplars, buckets, estimate](const AblationTask& task, std::uint64_t seed) {
+            return confined_model(task, seed, model, exemplars, buckets, estimate);
           }};
 }
 

@@ -39,8 +39,9 @@ struct Arm {
 // not tried. "start": the families' starting points, likewise. "nearest": winners of the nearest training problems,
 // likewise. "performance-model": src/model's order of the space.
 Result<Arm> built_in_arm(const std::string& name);
+// estimate: the performance model has a say in which of the model's outputs are proposed.
 Arm model_arm(const std::string& name, std::shared_ptr<const embedded::LoadedModel> model,
-              embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets);
+              embedded::ExemplarChoice exemplars, const embedded::BucketOptions& buckets, bool estimate = false);
 std::vector<std::string> built_in_arm_names();
 
 inline const std::vector<int> kAblationCounts = {1, 4, 16, 64, 256};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -94,6 +95,68 @@ TEST(ModelPolicy, MakesTheMostOfADeclaredSpace) {
             std::vector<std::string>(others.end() - 5, others.end()));
 }
 
+TEST(ModelPolicy, ExpectedTimesHaveASayInWhatIsProposed) {
+  const auto task = testing::tasks()[3];
+  PolicyContext with = context(task, 1);
+  with.expected_us = time_of;
+  const auto least = [](const std::vector<Recipe>& recipes) {
+    double least_us = time_of(recipes.front());
+    for (const Recipe& recipe : recipes) least_us = std::min(least_us, time_of(recipe));
+    return least_us;
+  };
+  ModelPolicyOptions options;
+  options.estimate_weight = 1e6;  // the model does not count
+  ModelPolicy deaf(with, model(), options);
+  EXPECT_LE(time_of(deaf.ask().value()), least(with.starting_points)) << "a start, or a faster one that was written";
+
+  // Of a declared space it goes through all recipes in the order of what is expected.
+  options.space = with.starting_points;
+  options.model_share = 1;
+  ModelPolicy ordered(with, model(), options);
+  std::vector<double> times;
+  for (const std::string& text : run(ordered, 500)) times.push_back(time_of(parse_recipe(text).value()));
+  EXPECT_EQ(times.size(), options.space.size());
+  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_LE(times[i - 1], times[i] + 1e-9) << i;
+
+  // Where both count, an expected time that is little longer does not outweigh the model's word.
+  with.expected_us = [](const Recipe&) { return 1.0; };
+  const Recipe likely = ModelPolicy(with, model(), options).ask().value();
+  with.expected_us = [&](const Recipe& recipe) { return recipe == likely ? 1.0001 : 1.0; };
+  options.estimate_weight = 1;
+  EXPECT_EQ(ModelPolicy(with, model(), options).ask(), likely);
+  with.expected_us = [&](const Recipe& recipe) { return recipe == likely ? 100.0 : 1.0; };
+  options.estimate_weight = 30;
+  EXPECT_NE(ModelPolicy(with, model(), options).ask(), likely);
+}
+
+TEST(ModelPolicy, WithoutExpectedTimesNothingChanges) {
+  const auto task = testing::tasks()[3];
+  ModelPolicy plain(context(task, 5), model());
+  const auto texts = run(plain, 40);
+  PolicyContext silent = context(task, 5);
+  silent.expected_us = [](const Recipe&) { return 0.0; };
+  ModelPolicy of_none(silent, model());
+  EXPECT_EQ(run(of_none, 40), texts);
+  silent.expected_us = time_of;
+  ModelPolicyOptions options;
+  options.estimate_weight = 0;
+  ModelPolicy unheard(silent, model(), options);
+  EXPECT_EQ(run(unheard, 40), texts);
+}
+
+TEST(ModelPolicy, ProposesLegalRecipesAndNoneTwiceWithExpectedTimes) {
+  const auto task = testing::tasks()[0];
+  PolicyContext with = context(task, 2);
+  with.expected_us = time_of;
+  ModelPolicy first(with, model()), second(with, model());
+  const auto texts = run(first, 120);
+  ASSERT_EQ(texts.size(), 120u);
+  EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
+  for (const std::string& text : texts)
+    EXPECT_TRUE(is_legal(parse_recipe(text).value(), task.problem, task.machine)) << text;
+  EXPECT_EQ(texts, run(second, 120));
+}
+
 TEST(ModelPolicy, IsMadeByName) {
   const auto task = testing::tasks()[0];
   EXPECT_FALSE(make_policy("model", context(task, 1)).ok());
@@ -129,6 +192,7 @@ TEST(ModelPolicy, HandsWhatItWasToldToTheLearner) {
   for (const bool fails : {false, true}) {
     const auto recorder = std::make_shared<Recorder>(fails);
     PolicyContext with = context(task, 1);
+    if (!fails) with.expected_us = time_of;
     with.learner = recorder;
     ModelPolicyOptions options;
     options.learn_group = 8;

@@ -2,6 +2,8 @@
 #include "policy/embedded/model_policy.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "policy/evolution.h"
 
@@ -12,6 +14,11 @@ namespace {
 constexpr int kTries = 6;         // outputs written for one proposal before evolution steps in
 constexpr double kWarmer = 1.25;  // factor on the temperature after an output that was met before
 constexpr std::size_t kMeasuredKept = 256;
+// With expected times: outputs written, and favourites of theirs considered, for the first proposal and for each later
+// one; an output takes a fifth of a prompt's time.
+constexpr int kFirstOutputs = 32, kMoreOutputs = 4;
+constexpr std::size_t kFirstFavourites = 16, kMoreFavourites = 1;
+constexpr std::ptrdiff_t kKept = 128;
 
 std::vector<const Family*> known_families(const PolicyContext& context, const Vocabulary& vocabulary) {
   std::vector<const Family*> known;
@@ -53,6 +60,13 @@ ModelPolicy::ModelPolicy(PolicyContext context, std::shared_ptr<const LoadedMode
     grammar_ = std::move(list);
   }
   if (options_.model_share < 1) evolution_ = std::make_unique<EvolutionPolicy>(context_);
+  if (!context_.expected_us || options_.estimate_weight == 0) return;
+  std::vector<std::pair<double, const Recipe*>> ranked;
+  for (const Recipe& recipe : options_.space.empty() ? context_.starting_points : options_.space) {
+    if (const double time_us = context_.expected_us(recipe); time_us > 0) ranked.emplace_back(time_us, &recipe);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [time_us, recipe] : ranked) favourites_.push_back(*recipe);
 }
 
 ModelPolicy::~ModelPolicy() = default;
@@ -70,10 +84,16 @@ std::vector<Exemplar> ModelPolicy::draw_exemplars() {
   return exemplars;
 }
 
+Prompt ModelPolicy::prompt() {
+  return make_prompt(*model_->vocabulary, context_.problem, context_.machine, draw_exemplars());
+}
+
 std::optional<Recipe> ModelPolicy::written() {
   if (grammar_->empty()) return std::nullopt;
-  Proposer proposer(transformer_, *model_->vocabulary, *grammar_,
-                    make_prompt(*model_->vocabulary, context_.problem, context_.machine, draw_exemplars()));
+  if (!favourites_.empty()) {
+    if (auto best = best_written()) return best;
+  }
+  Proposer proposer(transformer_, *model_->vocabulary, *grammar_, prompt());
   double temperature = options_.temperature;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     Proposal proposal = asked_ == 1 && attempt == 0 ? proposer.greedy() : proposer.sample(temperature, rng_);
@@ -84,6 +104,50 @@ std::optional<Recipe> ModelPolicy::written() {
     temperature *= kWarmer;
   }
   return std::nullopt;
+}
+
+std::optional<Recipe> ModelPolicy::best_written() {
+  Proposer proposer(transformer_, *model_->vocabulary, *grammar_, prompt());
+  const bool first = considered_ == 0;
+  if (first) keep(proposer, proposer.greedy(), true);
+  for (int i = 0; i < (first ? kFirstOutputs : kMoreOutputs); ++i) keep(proposer, proposer.sample(1, rng_), true);
+  const std::vector<int> analysis = true_analysis(*model_->vocabulary, proposer.prompt());
+  const std::size_t until = considered_ + (first ? kFirstFavourites : kMoreFavourites);
+  for (; considered_ < std::min(until, favourites_.size()); ++considered_) {
+    const Recipe& recipe = favourites_[considered_];
+    if (!space_.met(recipe)) keep(proposer, proposer.follow(analysis, recipe), false);
+  }
+  if (kept_.empty()) return std::nullopt;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (const Kept& one : kept_) highest = std::max(highest, one.log_p);
+  std::stable_sort(kept_.begin(), kept_.end(),
+                   [&](const Kept& a, const Kept& b) { return score(a, highest) > score(b, highest); });
+  if (std::ssize(kept_) > kKept) kept_.erase(kept_.begin() + kKept, kept_.end());
+  Kept best = std::move(kept_.front());
+  kept_.erase(kept_.begin());
+  if (best.lesson) pending_.push_back({best.recipe, std::move(*best.lesson)});
+  return best.recipe;
+}
+
+void ModelPolicy::keep(const Proposer& proposer, Proposal proposal, bool own) {
+  const double log_p = proposal.answer_log_p();
+  if (!std::isfinite(log_p) || space_.met(proposal.recipe)) return;
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.recipe == proposal.recipe; });
+  if (known != kept_.end()) {
+    known->log_p = log_p;  // what was measured since may have changed the model's mind
+    return;
+  }
+  Kept kept{proposal.recipe, log_p, context_.expected_us(proposal.recipe), {}};
+  if (own && context_.learner) kept.lesson = Lesson{proposer.prompt(), std::move(proposal.output), {}};
+  kept_.push_back(std::move(kept));
+}
+
+// A recipe of which nothing is expected is taken to be as fast as the best of the others: the model alone speaks.
+double ModelPolicy::score(const Kept& kept, double highest_log_p) const {
+  const double least_us = context_.expected_us(favourites_.front());
+  const double expected = kept.expected_us > 0 ? std::log(kept.expected_us / least_us) : 0;
+  return std::max(kept.log_p - highest_log_p, -options_.log_p_floor) - options_.estimate_weight * expected;
 }
 
 std::optional<Recipe> ModelPolicy::ask() {
@@ -109,6 +173,7 @@ std::optional<Recipe> ModelPolicy::ask() {
 // choosing among what is left of it.
 void ModelPolicy::meet(const Recipe& recipe) {
   space_.mark(recipe);
+  std::erase_if(kept_, [&](const Kept& one) { return one.recipe == recipe; });
   if (list_ != nullptr) list_->remove(recipe);
 }
 

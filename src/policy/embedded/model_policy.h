@@ -1,5 +1,6 @@
 // The embedded policy: proposes what the model writes, shown the task and two measured recipes from distinct
-// performance buckets, and shares the later proposals with evolution.
+// performance buckets, and shares the later proposals with evolution. Where recipes' expected times are known, it
+// writes several and proposes the one for which both speak.
 #pragma once
 
 #include <deque>
@@ -52,6 +53,10 @@ struct ModelPolicyOptions {
   // Recipes of nearby problems that were measured in training, shown until two of this problem are known.
   std::vector<Exemplar> neighbours;
   std::vector<Recipe> space;  // a declared sub-space; empty: all legal recipes
+  // Where the context tells what recipes are expected to take: weight of the logarithm of that beside the model's
+  // log-probability, of which no more than log_p_floor below the highest counts. 0: the model's word alone.
+  double estimate_weight = 30;
+  double log_p_floor = 4;
 };
 
 class ModelPolicy : public Policy {
@@ -70,8 +75,18 @@ class ModelPolicy : public Policy {
     Recipe recipe;
     double speedup = 0;
   };
+  // An output that is not proposed yet.
+  struct Kept {
+    Recipe recipe;
+    double log_p = 0, expected_us = 0;
+    std::optional<Lesson> lesson;  // of what the model wrote of itself, where somebody learns
+  };
   std::vector<Exemplar> draw_exemplars();
+  Prompt prompt();
   std::optional<Recipe> written();
+  std::optional<Recipe> best_written();
+  void keep(const Proposer& proposer, Proposal proposal, bool own);
+  double score(const Kept& kept, double highest_log_p) const;
   void meet(const Recipe& recipe);
   void learn(const Recipe& recipe, const Outcome& outcome);
 
@@ -86,6 +101,9 @@ class ModelPolicy : public Policy {
   Rng rng_;
   double reference_us_ = 0;
   std::size_t asked_ = 0;
+  std::vector<Recipe> favourites_;  // of the expected times, the fastest first
+  std::size_t considered_ = 0;      // of those
+  std::vector<Kept> kept_;
   std::vector<Measured> measured_;
   std::vector<std::pair<Recipe, Lesson>> pending_;
   std::vector<Lesson> lessons_;

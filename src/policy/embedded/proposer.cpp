@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace warpsmith::embedded {
 
@@ -148,6 +149,12 @@ Proposal Proposer::write(double temperature, const Choose& choose) {
   return proposal;
 }
 
+double Proposal::answer_log_p() const {
+  if (output.log_p.empty()) return log_p;
+  const auto first = output.log_p.begin() + static_cast<std::ptrdiff_t>(output.analysis_tokens) + 1;  // after the mark
+  return std::accumulate(first, output.log_p.end(), 0.0);
+}
+
 Proposal Proposer::greedy() {
   return write(1, [](const std::vector<int>&, const std::vector<double>& log_p) {
     return static_cast<int>(std::max_element(log_p.begin(), log_p.end()) - log_p.begin());
@@ -166,17 +173,15 @@ Proposal Proposer::sample(double temperature, Rng& rng) {
   });
 }
 
-double Proposer::log_probability(const std::vector<int>& analysis, const Recipe& recipe, double temperature) {
+Proposal Proposer::follow(const std::vector<int>& analysis, const Recipe& recipe, double temperature) {
   std::vector<int> wanted = analysis;
   wanted.push_back(vocabulary_.answer());
   for (const int token : vocabulary_.encode(recipe)) wanted.push_back(token);
   std::size_t next = 0;
-  return write(temperature,
-               [&](const std::vector<int>& allowed, const std::vector<double>&) {
-                 const auto found = std::find(allowed.begin(), allowed.end(), wanted[next++]);
-                 return found == allowed.end() ? -1 : static_cast<int>(found - allowed.begin());
-               })
-      .log_p;
+  return write(temperature, [&](const std::vector<int>& allowed, const std::vector<double>&) {
+    const auto found = std::find(allowed.begin(), allowed.end(), wanted[next++]);
+    return found == allowed.end() ? -1 : static_cast<int>(found - allowed.begin());
+  });
 }
 
 std::optional<Output> teach(const Vocabulary& vocabulary, Grammar& grammar, const Prompt& prompt,

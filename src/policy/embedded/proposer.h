@@ -66,7 +66,8 @@ std::vector<int> true_analysis(const Vocabulary& vocabulary, const Prompt& promp
 struct Proposal {
   Recipe recipe;
   Output output;
-  double log_p = 0;  // of the whole output
+  double log_p = 0;             // of the whole output
+  double answer_log_p() const;  // of its recipe, whatever was said before; minus infinity as log_p is
 };
 
 // Writes outputs for one prompt, whose keys and values are computed once.
@@ -78,8 +79,11 @@ class Proposer {
   Proposal greedy();
   // From the distribution whose logits are divided by the temperature; log_p is that distribution's.
   Proposal sample(double temperature, Rng& rng);
-  // Log-probability of a given analysis and recipe; minus infinity when the mask does not let them through.
-  double log_probability(const std::vector<int>& analysis, const Recipe& recipe, double temperature = 1);
+  // A given analysis and recipe; log_p is minus infinity, and the recipe any, when the mask does not let them through.
+  Proposal follow(const std::vector<int>& analysis, const Recipe& recipe, double temperature = 1);
+  double log_probability(const std::vector<int>& analysis, const Recipe& recipe, double temperature = 1) {
+    return follow(analysis, recipe, temperature).log_p;
+  }
   const Prompt& prompt() const { return prompt_; }
 
  private:
