@@ -13,10 +13,11 @@
 namespace warpsmith::cli {
 
 std::vector<std::filesystem::path> model_places(Target target, const Machine& machine) {
-  std::vector<std::string> names = {"cuda"};
-  if (!is_cuda(target)) {
-    names = {"cpu"};
-    if (machine.avx512 || machine.avx2) names.insert(names.begin(), machine.avx512 ? "cpu-avx512" : "cpu-avx2");
+  std::vector<std::string> names = {std::string(to_string(target))};
+  if (is_cuda(target)) {
+    names.emplace_back("cuda");
+  } else if (machine.avx512 || machine.avx2) {
+    names.insert(names.begin(), machine.avx512 ? "cpu-avx512" : "cpu-avx2");
   }
   const std::filesystem::path program = executable_dir();
   const std::filesystem::path directories[] = {data_dir() / "models", program / "models",

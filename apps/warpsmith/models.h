@@ -13,8 +13,8 @@
 namespace warpsmith::cli {
 
 // Where a target's model is looked for: models/NAME.safetensors in the data directory, beside the program, then in the
-// installation's share/warpsmith. NAME: cuda on all CUDA targets; on the CPU cpu-avx512 or cpu-avx2, the widest that
-// the machine has, since kernels for the one say little about the other's, and then cpu.
+// installation's share/warpsmith. NAME: the target, such as sm90, then cuda; on the CPU cpu-avx512 or cpu-avx2, the
+// widest that the machine has, since kernels for the one say little about the other's, and then cpu.
 std::vector<std::filesystem::path> model_places(Target target, const Machine& machine);
 
 struct PolicyChoice {
