@@ -15,8 +15,8 @@ constexpr int kTries = 6;         // outputs written for one proposal before evo
 constexpr double kWarmer = 1.25;  // factor on the temperature after an output that was met before
 constexpr std::size_t kMeasuredKept = 256;
 // With expected times: outputs written, and favourites of theirs considered, for the first proposal and for each later
-// one; an output takes a fifth of a prompt's time.
-constexpr int kFirstOutputs = 32, kMoreOutputs = 4;
+// one, which takes about twice as long as a single output.
+constexpr int kFirstOutputs = 16, kMoreOutputs = 1;
 constexpr std::size_t kFirstFavourites = 16, kMoreFavourites = 1;
 constexpr std::ptrdiff_t kKept = 128;
 
