@@ -192,19 +192,32 @@ TEST(ModelPolicy, HandsWhatItWasToldToTheLearner) {
   for (const bool fails : {false, true}) {
     const auto recorder = std::make_shared<Recorder>(fails);
     PolicyContext with = context(task, 1);
-    if (!fails) with.expected_us = time_of;
     with.learner = recorder;
     ModelPolicyOptions options;
     options.learn_group = 8;
     ModelPolicy policy(std::move(with), model(), options);
     EXPECT_EQ(run(policy, 60).size(), 60u);
-    // With expected times the favourites of these are proposed too, which teach nothing.
-    EXPECT_GE(recorder->sizes.size(), fails ? 1u : 2u);
+    EXPECT_GE(recorder->sizes.size(), fails ? 1u : 3u);
     for (const std::size_t size : recorder->sizes) EXPECT_EQ(size, 8u);
     EXPECT_GT(recorder->timed, 0);
     EXPECT_EQ(policy.learning_error(), fails ? "no" : "");
     EXPECT_EQ(policy.updates(), fails ? 0 : static_cast<std::int64_t>(recorder->sizes.size()));
   }
+}
+
+// Favourites of the expected times are proposed too, and teach nothing; what the model wrote of itself does.
+TEST(ModelPolicy, TeachesWhatItWroteWithExpectedTimesToo) {
+  const auto recorder = std::make_shared<Recorder>(false);
+  PolicyContext with = context(testing::tasks()[3], 1);
+  with.expected_us = time_of;
+  with.learner = recorder;
+  ModelPolicyOptions options;
+  options.learn_group = 8;
+  ModelPolicy policy(std::move(with), model(), options);
+  EXPECT_EQ(run(policy, 60).size(), 60u);
+  EXPECT_GE(recorder->sizes.size(), 2u);
+  for (const std::size_t size : recorder->sizes) EXPECT_EQ(size, 8u);
+  EXPECT_GT(recorder->timed, 0);
 }
 
 // Informs; the promise of 10 ms is for a quiet machine.
