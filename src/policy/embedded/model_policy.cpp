@@ -67,6 +67,7 @@ ModelPolicy::ModelPolicy(PolicyContext context, std::shared_ptr<const LoadedMode
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [time_us, recipe] : ranked) favourites_.push_back(*recipe);
+  if (!ranked.empty()) least_expected_us_ = ranked.front().first;
 }
 
 ModelPolicy::~ModelPolicy() = default;
@@ -145,8 +146,7 @@ void ModelPolicy::keep(const Proposer& proposer, Proposal proposal, bool own) {
 
 // A recipe of which nothing is expected is taken to be as fast as the best of the others: the model alone speaks.
 double ModelPolicy::score(const Kept& kept, double highest_log_p) const {
-  const double least_us = context_.expected_us(favourites_.front());
-  const double expected = kept.expected_us > 0 ? std::log(kept.expected_us / least_us) : 0;
+  const double expected = kept.expected_us > 0 ? std::log(kept.expected_us / least_expected_us_) : 0;
   return std::max(kept.log_p - highest_log_p, -options_.log_p_floor) - options_.estimate_weight * expected;
 }
 

@@ -102,6 +102,7 @@ class ModelPolicy : public Policy {
   double reference_us_ = 0;
   std::size_t asked_ = 0;
   std::vector<Recipe> favourites_;  // of the expected times, the fastest first
+  double least_expected_us_ = 0;    // of those
   std::size_t considered_ = 0;      // of those
   std::vector<Kept> kept_;
   std::vector<Measured> measured_;
